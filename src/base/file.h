@@ -1,0 +1,35 @@
+/* file.h - a whole file, mapped read-only.
+ *
+ * Nothing is copied: a page of the file is read when it is first touched, and
+ * can be dropped again by the kernel.  The bytes are untrusted.
+ */
+#ifndef PH_BASE_FILE_H
+#define PH_BASE_FILE_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ph_file {
+    const uint8_t *bytes; /* [n], mapped; NULL when n is 0; owned */
+    size_t         n;
+} ph_file;
+
+/* Map the file at path (a regular file; links are followed).
+ * Errors: PH_EPATH missing, unreadable or no regular file (names the path and
+ * errno's text); PH_ENOMEM the map failed.  A zero-byte file is PH_OK. */
+ph_rc ph_file_open(ph_file *f, const char *path, ph_err *err);
+void  ph_file_close(ph_file *f); /* accepts a zeroed one */
+
+/* Like ph_file_open for dir/name where name came from untrusted data: it may
+ * not be absolute, hold "..", or lead outside dir through a link (a link whose
+ * target stays a regular file is followed only if realpath stays in dir, or in
+ * the sibling "blobs" folder layout of a Hugging Face cache).
+ * Errors as above, and PH_EFORMAT for a name that escapes. */
+ph_rc ph_file_open_in(ph_file *f, const char *dir, const char *name, ph_err *err);
+
+int ph_path_is_dir(const char *path);
+int ph_path_is_file(const char *path);
+
+#endif

@@ -1,0 +1,98 @@
+/* kernels.h - the arithmetic, behind one struct of function pointers.
+ *
+ * A ph_kernels is plain data: build one with every instruction set the CPU
+ * has, or with fewer to compare.  There is no global table; whoever computes
+ * is handed a const ph_kernels *.
+ *
+ * Contract of every kernel: one thread; sizes are in elements, strides too
+ * unless a name says bytes; pointers need only their type's natural alignment
+ * (block-typed weights: one byte); outputs never overlap inputs except where
+ * a line says "may be in place"; nothing is read or written outside the stated
+ * shapes; no allocation, no failure.
+ *
+ * Determinism: an output element depends only on the inputs named in its
+ * formula - never on how many rows or columns one call asks for, nor on where a
+ * tile begins.  So a caller may split rows and columns as it likes and gets
+ * the same bits.  Reduction order along k is fixed per instruction set.
+ */
+#ifndef PH_KERNELS_KERNELS_H
+#define PH_KERNELS_KERNELS_H
+
+#include "base/cpu.h"
+#include "tensor/dtype.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* linear_T      y[r, c] = sum_k x[r, k] w[c, k]   r < rows, c < cols
+ *               x: [rows, k] f32, row stride x_stride; y: [rows, cols] f32, row stride y_stride;
+ *               w: [cols, k] stored as T, w_stride bytes from row to row; k a multiple of T's block.
+ *               Weights are widened exactly, products and sums are f32.
+ *               scratch: PH_LINEAR_SCRATCH(k) floats, private to the caller.
+ *               Error vs exact: at most 2 * k * FLT_EPSILON * sum |x w|. */
+typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restrict x, size_t x_stride,
+                          const void *restrict w, size_t w_stride, size_t rows, size_t cols, size_t k,
+                          float *restrict scratch);
+#define PH_LINEAR_SCRATCH_ROWS 8
+#define PH_LINEAR_SCRATCH(k)   (PH_LINEAR_SCRATCH_ROWS * (size_t)(k))
+
+/* attend_T      one step of online softmax (Milakov and Gimelshein, arXiv:1805.02867) over a block of keys:
+ *               for each query i < n_q and key j in [lo[i], hi[i]):
+ *                   s = scale * q[i] . k[j];  if (softcap > 0) s = softcap * tanh(s / softcap)
+ *                   (m, l, acc)[i] absorb (s, v[j])
+ *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride, stored as T;
+ *               m, l: [n_q]; acc: [n_q, dv], packed.  Start with m = -INFINITY, l = 0, acc = 0; the answer is
+ *               acc / l after the last block (l = 0: no key was seen).  Block borders change the last bits, so
+ *               callers keep them fixed (64 keys).
+ *               extra: n_q * 64 floats of scratch; hi[i] - lo[i] <= 64. */
+typedef struct ph_attend {
+    float         *acc, *m, *l;
+    const float   *q;
+    const void    *k, *v;
+    const int32_t *lo, *hi; /* [n_q], key indices into k and v */
+    size_t         q_stride, k_stride, v_stride, n_q, d, dv;
+    float          scale, softcap;
+    float         *scratch; /* [n_q, 64] */
+} ph_attend;
+
+/* rmsnorm       y = x / sqrt(mean(x^2) + eps) * (g + g_add)    per row of n; g_add is 0 or 1 (Gemma)
+ * layernorm     y = (x - mean) / sqrt(var + eps) * g + b       per row of n; b may be NULL
+ * silu, gelu, gelu_tanh, gelu_quick, relu, sigmoid, tanh       elementwise, may be in place
+ *               gelu: x/2 (1 + erf(x/sqrt 2)); gelu_tanh: the tanh form; gelu_quick: x sigmoid(1.702 x)
+ *               Error: at most 4 ulp of the largest intermediate, and exact limits at +-inf
+ * add, mul      elementwise, may be in place
+ * add_row       y[r, :] = x[r, :] + b[:]                       may be in place
+ * scale         y = a x                                        may be in place
+ * softmax       per row of n, may be in place; a row of -inf only gives zeros
+ * rope          rotate pairs of x[heads, d] (first 2*half elements of each head) by cos, sin [half];
+ *               interleaved: pairs (2i, 2i+1), else (i, i + half).  In place.
+ * argmax        index of the first largest of x[n]; NaN never wins
+ * f16_of, f32_of_f16   convert n elements, round to nearest even */
+typedef struct ph_kernels {
+#define PH_KERNEL(name, args) void(*name) args;
+#include "kernels/kernels.def"
+#undef PH_KERNEL
+} ph_kernels;
+
+/* Fill *k with the best kernel of each kind that `features` allows.  Passing
+ * ph_cpu_features() & mask disables what the mask leaves out. */
+void ph_kernels_init(ph_kernels *k, unsigned features);
+
+/* The features to use: the CPU's, cut down by the PINHOLE_ISA value `force` ("ref", "avx2", ...; NULL: all).
+ * Errors: PH_EUSAGE no such instruction set (lists them); PH_EMACHINE this CPU lacks it. */
+ph_rc ph_kernels_features(const char *force, unsigned *out, ph_err *err);
+
+/* Name of the best instruction set in `features`: "avx512". */
+const char *ph_kernels_isa(unsigned features);
+
+/* The product for weights stored as t: the type's own kernel, or the generic one that unpacks
+ * PH_LINEAR_SCRATCH_ROWS rows at a time (every type that has `unpack` works at once). */
+typedef struct ph_linear {
+    ph_linear_fn *fn;    /* NULL: use generic */
+    ph_dtype      dtype;
+} ph_linear;
+ph_linear ph_linear_of(const ph_kernels *k, ph_dtype t);
+void      ph_linear_run(const ph_kernels *k, ph_linear l, float *y, size_t y_stride, const float *x, size_t x_stride,
+                        const void *w, size_t w_stride, size_t rows, size_t cols, size_t cols_k, float *scratch);
+
+#endif

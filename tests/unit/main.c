@@ -1,0 +1,41 @@
+/* main.c - runs every row of a room's tests.def, or only those named on the command line.
+ * The Makefile compiles it once a room, with PH_TESTS naming the table. */
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+int ut_failed;
+
+#define PH_TEST(name) void test_##name(void);
+#include PH_TESTS
+#undef PH_TEST
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} tests[] = {
+#define PH_TEST(name) {#name, test_##name},
+#include PH_TESTS
+#undef PH_TEST
+};
+
+static int wanted(const char *name, int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strstr(name, argv[i])) return 1;
+    return argc == 1;
+}
+
+int main(int argc, char **argv) {
+    int passed = 0, failed = 0;
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (!wanted(tests[i].name, argc, argv)) continue;
+        int before = ut_failed;
+        tests[i].run();
+        if (ut_failed == before) passed++;
+        else failed++;
+        printf("%-32s %s\n", tests[i].name, ut_failed == before ? "ok" : "FAILED");
+        fflush(stdout);
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return ut_failed != 0;
+}

@@ -1,0 +1,21 @@
+/* unit.h - the whole test framework.  A test is a void function named in its
+ * room's tests.def; it counts its failures and goes on. */
+#ifndef PH_TESTS_UNIT_H
+#define PH_TESTS_UNIT_H
+
+#include <stdio.h>
+
+extern int ut_failed;
+
+#define CHECK(cond)                                                                                          \
+    do {                                                                                                     \
+        if (!(cond)) ut_failed++, printf("%s:%d: %s\n", __FILE__, __LINE__, #cond);                          \
+    } while (0)
+
+/* The same, with a printf of the numbers when it fails. */
+#define CHECK_SAY(cond, ...)                                                                                 \
+    do {                                                                                                     \
+        if (!(cond)) ut_failed++, printf("%s:%d: %s: ", __FILE__, __LINE__, #cond), printf(__VA_ARGS__), printf("\n"); \
+    } while (0)
+
+#endif
