@@ -21,7 +21,8 @@ typedef enum ph_dtype {
 } ph_dtype;
 
 typedef struct ph_dtype_def {
-    /* out[n] floats from n stored elements at in (unaligned bytes); n a multiple of block. NULL: no real numbers. */
+    /* out[n] floats from n stored elements at in (unaligned bytes); n a multiple of block. NULL: no real
+     * numbers. */
     void (*unpack)(float *out, const void *in, size_t n);
     /* n floats to stored bytes; NULL: this type is only read.  Rounding is that of the format's reference. */
     void (*pack)(void *out, const float *in, size_t n);
@@ -33,11 +34,11 @@ typedef struct ph_dtype_def {
 #undef PH_DTYPE
 
 const ph_dtype_def *ph_dtype_get(ph_dtype t);
-const char         *ph_dtype_name(ph_dtype t);        /* "Q4_0" */
-size_t              ph_dtype_block(ph_dtype t);       /* elements a block */
-size_t              ph_dtype_bytes(ph_dtype t);       /* bytes a block */
-int                 ph_dtype_from_gguf(uint32_t id, ph_dtype *out); /* 0: unknown */
-int                 ph_dtype_gguf(ph_dtype t);                      /* GGUF type id, or -1 */
+const char         *ph_dtype_name(ph_dtype t);                           /* "Q4_0" */
+size_t              ph_dtype_block(ph_dtype t);                          /* elements a block */
+size_t              ph_dtype_bytes(ph_dtype t);                          /* bytes a block */
+int                 ph_dtype_from_gguf(uint32_t id, ph_dtype *out);      /* 0: unknown */
+int                 ph_dtype_gguf(ph_dtype t);                           /* GGUF type id, or -1 */
 int                 ph_dtype_from_name(const char *name, ph_dtype *out); /* case-insensitive; 0: unknown */
 
 /* Bytes of n elements of one row.  Errors: PH_EFORMAT n is no multiple of the block; PH_ELIMIT overflow. */

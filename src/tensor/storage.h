@@ -12,8 +12,8 @@
 enum { PH_PLANE_DATA, PH_PLANE_SCALE, PH_PLANE_ZERO, PH_PLANE_INDEX, PH_N_PLANES };
 
 typedef struct ph_plane {
-    const void *bytes; /* mapped or in an arena; lives as long as the model.  NULL: no such plane */
-    size_t      n;     /* bytes */
+    const void *bytes;      /* mapped or in an arena; lives as long as the model.  NULL: no such plane */
+    size_t      n;          /* bytes */
     size_t      row_stride; /* bytes from one row (all dimensions but the last) to the next */
 } ph_plane;
 
