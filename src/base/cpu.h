@@ -26,6 +26,9 @@ enum {
 
 unsigned ph_cpu_features(void);
 int      ph_cpu_count(void); /* processors this process may run on (affinity and cgroup quota), >= 1 */
+/* Processors, rounded up, that this process's cgroup (v2 or v1) grants; 0: no limit.
+ * root goes before /proc and /sys: "" but in tests. */
+int ph_cpu_quota(const char *root);
 /* "Intel(R) Xeon(R) ..." or "unknown"; out holds size bytes, always terminated. */
 void ph_cpu_name(char *out, size_t size);
 

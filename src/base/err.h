@@ -20,8 +20,8 @@ typedef struct ph_err {
     ph_rc       code;
     const char *file; /* static string: where ph_fail stood */
     int         line;
-    char        msg[320];    /* the first cause, with its numbers */
-    char        note[3][160];/* innermost first: "while ..." */
+    char        msg[320];     /* the first cause, with its numbers */
+    char        note[3][160]; /* innermost first: "while ..." */
     int         n_notes;
 } ph_err;
 

@@ -23,13 +23,14 @@ static inline size_t ph_round_up(size_t n, size_t to) {
 }
 
 typedef struct ph_mem {
-    size_t rss, rss_peak;       /* VmRSS, VmHWM: bytes */
-    size_t rss_anon, rss_file;  /* RssAnon, RssFile: bytes */
-    size_t swap;                /* VmSwap: bytes */
+    size_t rss, rss_peak;      /* VmRSS, VmHWM: bytes */
+    size_t rss_anon, rss_file; /* RssAnon, RssFile: bytes */
+    size_t swap;               /* VmSwap: bytes */
 } ph_mem;
 int ph_mem_read(ph_mem *out); /* 0 when /proc/self/status cannot be read: *out is zeroed */
 
-/* "1.8GB" (10^9), "1.8GiB" (2^30), "512M", "4096": bytes.  Returns 0 and leaves *out alone if s is no size. */
+/* "1.8GB" (10^9), "1.8GiB" (2^30), "512M", "4096": bytes.  Returns 0 and leaves *out alone if s is no size.
+ */
 int ph_size_parse(const char *s, uint64_t *out);
 /* "1.80 GB" with 10^9-based units into out[size]. */
 void ph_size_print(char *out, size_t size, uint64_t bytes);

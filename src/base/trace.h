@@ -23,16 +23,16 @@ typedef struct ph_span {
 ph_rc ph_trace_open(ph_trace **t, size_t spans_max, ph_err *err);
 void  ph_trace_close(ph_trace *t);
 /* t may be NULL everywhere below: then nothing is recorded. */
-uint64_t ph_trace_begin(ph_trace *t);                                                /* the clock */
+uint64_t ph_trace_begin(ph_trace *t); /* the clock */
 void     ph_trace_end(ph_trace *t, const char *name, uint64_t begin_ns, uint64_t arg);
-size_t   ph_trace_spans(const ph_trace *t, ph_span *out, size_t out_max);            /* oldest first */
-uint64_t ph_trace_total_ns(const ph_trace *t, const char *name);                     /* sum since open/reset */
+size_t   ph_trace_spans(const ph_trace *t, ph_span *out, size_t out_max); /* oldest first */
+uint64_t ph_trace_total_ns(const ph_trace *t, const char *name);          /* sum since open/reset */
 uint64_t ph_trace_count(const ph_trace *t, const char *name);
 void     ph_trace_reset(ph_trace *t);
 /* Histogram of a span name's durations: PH_TRACE_BUCKETS powers of two from 1 us. */
 enum { PH_TRACE_BUCKETS = 32, PH_TRACE_NAMES = 64 };
-int  ph_trace_histogram(const ph_trace *t, const char *name, uint64_t buckets[PH_TRACE_BUCKETS]);
-void ph_trace_add(ph_trace *t, const char *counter, uint64_t n);
+int      ph_trace_histogram(const ph_trace *t, const char *name, uint64_t buckets[PH_TRACE_BUCKETS]);
+void     ph_trace_add(ph_trace *t, const char *counter, uint64_t n);
 uint64_t ph_trace_counter(const ph_trace *t, const char *counter);
 
 #endif

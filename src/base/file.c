@@ -1,0 +1,160 @@
+/* file.c - files as read-only maps, and the check that a name stays in its folder.
+ *
+ * A name that comes from a file (a shard's, a template's) is data of a stranger:
+ * ph_file_open_in looks at the text of the name first and then at where its
+ * links really lead.  Not done: a file that another process cuts short while it
+ * is mapped ends the process with SIGBUS, as with every mapped file.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The end of a path says more than its beginning, and a message has little room. */
+static const char *tail(const char *path) {
+    size_t n = strlen(path);
+    return n > 160 ? path + n - 160 : path;
+}
+
+static const char *kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) return "a folder";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "no regular file";
+}
+
+static ph_rc map(ph_file *f, int fd, const char *path, ph_err *err) {
+    struct stat st;
+    if (fstat(fd, &st)) return PH_FAIL(err, PH_EPATH, "%s: %s", tail(path), strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return PH_FAIL(err, PH_EPATH, "%s: is %s, not a file; name a regular file", tail(path),
+                       kind_of(st.st_mode));
+    if (st.st_size <= 0) return PH_OK; /* an empty map is an error to mmap, not to us */
+    if ((uintmax_t)st.st_size > SIZE_MAX / 2)
+        return PH_FAIL(err, PH_ELIMIT, "%s: %jd bytes do not fit the address space", tail(path),
+                       (intmax_t)st.st_size);
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED)
+        return PH_FAIL(err, PH_ENOMEM, "%s: mapping %jd bytes: %s", tail(path), (intmax_t)st.st_size,
+                       strerror(errno));
+    f->bytes = p;
+    f->n = (size_t)st.st_size;
+    return PH_OK;
+}
+
+static ph_rc open_with(ph_file *f, const char *path, int flags, const char *shown, ph_err *err) {
+    /* O_NONBLOCK: opening a pipe without a writer must not hang. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+    if (fd < 0)
+        return PH_FAIL(err, PH_EPATH, "%s: %s; check the path and its permissions", tail(shown),
+                       strerror(errno));
+    ph_rc rc = map(f, fd, shown, err);
+    close(fd); /* the map keeps the file */
+    return rc;
+}
+
+ph_rc ph_file_open(ph_file *f, const char *path, ph_err *err) {
+    *f = (ph_file){0};
+    if (!path || !*path) return PH_FAIL(err, PH_EPATH, "an empty path names no file");
+    return open_with(f, path, 0, path, err);
+}
+
+void ph_file_close(ph_file *f) {
+    /* munmap takes a pointer to non-const, but writes nothing through it. */
+    if (f->bytes) munmap((void *)(uintptr_t)f->bytes, f->n);
+    *f = (ph_file){0};
+}
+
+/* Why the name may not be used at all; NULL: its text is in order. */
+static const char *name_fault(const char *name) {
+    if (!*name) return "it is empty";
+    if (*name == '/') return "it is absolute";
+    for (const char *p = name; *p; p++) {
+        if ((unsigned char)*p < 0x20) return "it holds a control character";
+        if (*p == '\\') return "it holds a backslash";
+    }
+    for (const char *part = name; *part;) {
+        size_t n = strcspn(part, "/");
+        if (n == 2 && !memcmp(part, "..", 2)) return "it holds \"..\"";
+        part += n + (part[n] == '/');
+    }
+    return NULL;
+}
+
+static int is_under(const char *path, const char *dir, size_t dir_n) {
+    if (dir_n && dir[dir_n - 1] == '/') dir_n--; /* the root */
+    return !strncmp(path, dir, dir_n) && path[dir_n] == '/';
+}
+
+/* A Hugging Face cache keeps its files in P/blobs and links to them from
+ * P/snapshots/REVISION.  Is dir such a snapshot, and path one of its blobs? */
+static int is_blob_of(const char *path, const char *dir) {
+    static const char mark[] = "/snapshots/";
+    const char       *at = NULL;
+    for (const char *p = strstr(dir, mark); p; p = strstr(p + 1, mark)) at = p;
+    if (!at) return 0;
+    size_t      n = (size_t)(at - dir);
+    const char *rest = path + n;
+    if (strncmp(path, dir, n) || strncmp(rest, "/blobs/", 7)) return 0;
+    return rest[7] && !strchr(rest + 7, '/');
+}
+
+static char *join(const char *dir, const char *name) {
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char  *path = malloc(n);
+    if (path) snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
+ph_rc ph_file_open_in(ph_file *f, const char *dir, const char *name, ph_err *err) {
+    char *path = NULL, *real_dir = NULL, *real = NULL;
+    ph_rc rc;
+
+    *f = (ph_file){0};
+    const char *fault = name_fault(name);
+    if (fault)
+        return PH_FAIL(err, PH_EFORMAT, "file name \"%.120s\" in %s is refused: %s", name, tail(dir), fault);
+    if (!*dir) dir = ".";
+    path = join(dir, name);
+    if (!path) return PH_FAIL(err, PH_ENOMEM, "a path in %s", tail(dir));
+
+    real_dir = realpath(dir, NULL);
+    if (!real_dir) {
+        rc = PH_FAIL(err, PH_EPATH, "%s: %s; check the path and its permissions", tail(dir), strerror(errno));
+        goto out;
+    }
+    real = realpath(path, NULL);
+    if (!real) {
+        rc = PH_FAIL(err, PH_EPATH, "%s: %s; check that the folder is complete", tail(path), strerror(errno));
+        goto out;
+    }
+    if (!is_under(real, real_dir, strlen(real_dir)) && !is_blob_of(real, real_dir)) {
+        rc = PH_FAIL(err, PH_EFORMAT, "%s: is a link that leads out of its folder, to %s", tail(path),
+                     strlen(real) > 80 ? real + strlen(real) - 80 : real);
+        goto out;
+    }
+    /* The path is resolved: a link that stands there now was put there since. */
+    rc = open_with(f, real, O_NOFOLLOW, path, err);
+out:
+    free(path);
+    free(real_dir);
+    free(real);
+    return rc;
+}
+
+int ph_path_is_dir(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+int ph_path_is_file(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISREG(st.st_mode);
+}
