@@ -6,9 +6,9 @@
  *
  * Contract of every kernel: one thread; sizes are in elements, strides too
  * unless a name says bytes; pointers need only their type's natural alignment
- * (block-typed weights: one byte); outputs never overlap inputs except where
+ * (linear weights: one byte); outputs never overlap inputs except where
  * a line says "may be in place"; nothing is read or written outside the stated
- * shapes; no allocation, no failure.
+ * shapes; no allocation, no failure.  A size of 0 is allowed and does nothing.
  *
  * Determinism: an output element depends only on the inputs named in its
  * formula - never on how many rows or columns one call asks for, nor on where a
@@ -28,7 +28,7 @@
  *               x: [rows, k] f32, row stride x_stride; y: [rows, cols] f32, row stride y_stride;
  *               w: [cols, k] stored as T, w_stride bytes from row to row; k a multiple of T's block.
  *               Weights are widened exactly, products and sums are f32.
- *               scratch: PH_LINEAR_SCRATCH(k) floats, private to the caller.
+ *               scratch: PH_LINEAR_SCRATCH(k) floats, private to the caller; linear_F32 accepts NULL.
  *               Error vs exact: at most 2 * k * FLT_EPSILON * sum |x w|. */
 typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restrict x, size_t x_stride,
                           const void *restrict w, size_t w_stride, size_t rows, size_t cols, size_t k,
@@ -40,11 +40,13 @@ typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restr
  *               for each query i < n_q and key j in [lo[i], hi[i]):
  *                   s = scale * q[i] . k[j];  if (softcap > 0) s = softcap * tanh(s / softcap)
  *                   (m, l, acc)[i] absorb (s, v[j])
- *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride, stored as T;
- *               m, l: [n_q]; acc: [n_q, dv], packed.  Start with m = -INFINITY, l = 0, acc = 0; the answer is
- *               acc / l after the last block (l = 0: no key was seen).  Block borders change the last bits, so
- *               callers keep them fixed (64 keys).
- *               extra: n_q * 64 floats of scratch; hi[i] - lo[i] <= 64. */
+ *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride, stored
+ * as T; m, l: [n_q]; acc: [n_q, dv], packed.  Start with m = -INFINITY, l = 0, acc = 0; the answer is acc / l
+ * after the last block (l = 0: no key was seen).  Block borders change the last bits, so callers keep them
+ * fixed (64 keys). A query with hi[i] <= lo[i] is left as it was; otherwise hi[i] - lo[i] <= PH_ATTEND_KEYS.
+ *               A key whose score is -inf weighs 0, also before any other was seen; NaN passes into l and
+ * acc. Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j sum |scale q k_j|) * max_j |v_j|. */
+#define PH_ATTEND_KEYS 64
 typedef struct ph_attend {
     float         *acc, *m, *l;
     const float   *q;
@@ -52,22 +54,27 @@ typedef struct ph_attend {
     const int32_t *lo, *hi; /* [n_q], key indices into k and v */
     size_t         q_stride, k_stride, v_stride, n_q, d, dv;
     float          scale, softcap;
-    float         *scratch; /* [n_q, 64] */
+    float         *scratch; /* [n_q, PH_ATTEND_KEYS] */
 } ph_attend;
 
 /* rmsnorm       y = x / sqrt(mean(x^2) + eps) * (g + g_add)    per row of n; g_add is 0 or 1 (Gemma)
  * layernorm     y = (x - mean) / sqrt(var + eps) * g + b       per row of n; b may be NULL
- * silu, gelu, gelu_tanh, gelu_quick, relu, sigmoid, tanh       elementwise, may be in place
- *               gelu: x/2 (1 + erf(x/sqrt 2)); gelu_tanh: the tanh form; gelu_quick: x sigmoid(1.702 x)
- *               Error: at most 4 ulp of the largest intermediate, and exact limits at +-inf
- * add, mul      elementwise, may be in place
- * add_row       y[r, :] = x[r, :] + b[:]                       may be in place
- * scale         y = a x                                        may be in place
- * softmax       per row of n, may be in place; a row of -inf only gives zeros
- * rope          rotate pairs of x[heads, d] (first 2*half elements of each head) by cos, sin [half];
- *               interleaved: pairs (2i, 2i+1), else (i, i + half).  In place.
- * argmax        index of the first largest of x[n]; NaN never wins
- * f16_of, f32_of_f16   convert n elements, round to nearest even */
+ *               Sums run in double, so x^2 may be as large as FLT_MAX^2.
+ *               Error: at most 8 * FLT_EPSILON * (|the normalised x| * |g| + |b|).
+ * sigmoid, tanh elementwise, may be in place
+ *               Error: at most 4 * FLT_EPSILON * |y|.
+ * silu, gelu, gelu_tanh, gelu_quick    elementwise, may be in place
+ *               y = x phi(x); gelu: phi = (1 + erf(x / sqrt 2)) / 2; gelu_tanh: its tanh form;
+ *               silu: phi = sigmoid(x); gelu_quick: phi = sigmoid(1.702 x).
+ *               Error: at most 4 * FLT_EPSILON * |x|; the limits at +-inf are exact.
+ * relu, add, mul, scale (y = a x)      elementwise, may be in place; correctly rounded
+ * add_row       y[r, :] = x[r, :] + b[:]                       may be in place; correctly rounded
+ * softmax       per row of n, may be in place; a row of -inf only gives zeros, one with NaN or +inf gives
+ * NaNs Error: at most 2 * FLT_EPSILON * (4 + max x - x[i]) * y[i]. rope          rotate pairs of x[heads, d]
+ * (first 2*half elements of each head) by cos, sin [half]; interleaved: pairs (2i, 2i+1), else (i, i + half).
+ * In place. Error: at most 2 * FLT_EPSILON * (|a cos| + |b sin|). argmax        index of the first largest of
+ * x[n]; NaN never wins; 0 if there is nothing but NaN f16_of, f32_of_f16   convert n elements, round to
+ * nearest even; NaN stays NaN All bounds plus FLT_MIN: what lies below it may become 0. */
 typedef struct ph_kernels {
 #define PH_KERNEL(name, args) void(*name) args;
 #include "kernels/kernels.def"
@@ -88,11 +95,12 @@ const char *ph_kernels_isa(unsigned features);
 /* The product for weights stored as t: the type's own kernel, or the generic one that unpacks
  * PH_LINEAR_SCRATCH_ROWS rows at a time (every type that has `unpack` works at once). */
 typedef struct ph_linear {
-    ph_linear_fn *fn;    /* NULL: use generic */
+    ph_linear_fn *fn; /* NULL: use generic */
     ph_dtype      dtype;
 } ph_linear;
 ph_linear ph_linear_of(const ph_kernels *k, ph_dtype t);
-void      ph_linear_run(const ph_kernels *k, ph_linear l, float *y, size_t y_stride, const float *x, size_t x_stride,
-                        const void *w, size_t w_stride, size_t rows, size_t cols, size_t cols_k, float *scratch);
+void      ph_linear_run(const ph_kernels *k, ph_linear l, float *y, size_t y_stride, const float *x,
+                        size_t x_stride, const void *w, size_t w_stride, size_t rows, size_t cols, size_t cols_k,
+                        float *scratch);
 
 #endif

@@ -1,0 +1,109 @@
+/* kernels.c - which instruction sets exist, laying them over each other, and the one
+ * product that every stored type shares.
+ *
+ * Nothing here names a kernel or a type: the rows come from isa.def and kernels.def.
+ */
+#include "kernels/kernels.h"
+
+#include "kernels/isa.h"
+
+#include <string.h>
+
+const ph_isa ph_isas[] = {
+#define PH_ISA(folder, needs, flags) {#folder, needs, ph_install_##folder},
+#include "kernels/isa.def"
+#undef PH_ISA
+};
+const size_t ph_n_isas = sizeof ph_isas / sizeof *ph_isas;
+
+static int has(unsigned features, unsigned needs) {
+    return (features & needs) == needs;
+}
+
+void ph_kernels_init(ph_kernels *k, unsigned features) {
+    for (size_t i = 0; i < ph_n_isas; i++)
+        if (has(features, ph_isas[i].needs)) ph_isas[i].install(k);
+}
+
+const char *ph_kernels_isa(unsigned features) {
+    const char *best = ph_isas[0].name;
+    for (size_t i = 0; i < ph_n_isas; i++)
+        if (has(features, ph_isas[i].needs)) best = ph_isas[i].name;
+    return best;
+}
+
+/* "ref, avx2, avx512": what the user may ask for on this kind of processor. */
+static void list_names(char *out, size_t size) {
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < ph_n_isas; i++) {
+        const char *part[2] = {i ? ", " : "", ph_isas[i].name};
+        for (size_t j = 0; j < 2; j++)
+            for (const char *p = part[j]; *p && n + 1 < size; p++) out[n++] = *p;
+        out[n] = '\0';
+    }
+}
+
+ph_rc ph_kernels_features(const char *force, unsigned *out, ph_err *err) {
+    unsigned cpu = ph_cpu_features(), upto = 0;
+    char     names[160];
+    if (!force || !*force) {
+        *out = cpu;
+        return PH_OK;
+    }
+    for (size_t i = 0; i < ph_n_isas; i++) {
+        upto |= ph_isas[i].needs;
+        if (strcmp(ph_isas[i].name, force)) continue;
+        if (!has(cpu, ph_isas[i].needs))
+            return PH_FAIL(
+                err, PH_EMACHINE,
+                "PINHOLE_ISA=%s: this CPU lacks feature bits 0x%x of the 0x%x it needs; the best here is %s",
+                force, ph_isas[i].needs & ~cpu, ph_isas[i].needs, ph_kernels_isa(cpu));
+        *out = cpu & upto;
+        return PH_OK;
+    }
+    list_names(names, sizeof names);
+    return PH_FAIL(err, PH_EUSAGE, "PINHOLE_ISA=%.32s: no such instruction set; this program knows %s", force,
+                   names);
+}
+
+/* The slots by name, so that a type gets its own product by one line in kernels.def. */
+static const struct {
+    const char *name;
+    size_t      offset;
+} slots[] = {
+#define PH_KERNEL(name, args) {#name, offsetof(ph_kernels, name)},
+#include "kernels/kernels.def"
+#undef PH_KERNEL
+};
+
+ph_linear ph_linear_of(const ph_kernels *k, ph_dtype t) {
+    static const char prefix[] = "linear_";
+    ph_linear         l = {NULL, t};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        if (!strncmp(slots[i].name, prefix, sizeof prefix - 1) &&
+            !strcmp(slots[i].name + sizeof prefix - 1, ph_dtype_name(t)))
+            memcpy(&l.fn, (const char *)k + slots[i].offset, sizeof l.fn);
+    return l;
+}
+
+/* Unpack a few rows of weights, multiply all rows of x by them, go on. */
+static void run_generic(const ph_kernels *k, ph_dtype t, float *y, size_t y_stride, const float *x,
+                        size_t x_stride, const unsigned char *w, size_t w_stride, size_t rows, size_t cols,
+                        size_t n, float *scratch) {
+    const ph_dtype_def *def = ph_dtype_get(t);
+    for (size_t c = 0; c < cols; c += PH_LINEAR_SCRATCH_ROWS) {
+        size_t some = cols - c < PH_LINEAR_SCRATCH_ROWS ? cols - c : PH_LINEAR_SCRATCH_ROWS;
+        for (size_t i = 0; i < some; i++) def->unpack(&scratch[i * n], &w[(c + i) * w_stride], n);
+        k->linear_F32(&y[c], y_stride, x, x_stride, scratch, n * sizeof *scratch, rows, some, n, NULL);
+    }
+}
+
+void ph_linear_run(const ph_kernels *k, ph_linear l, float *y, size_t y_stride, const float *x,
+                   size_t x_stride, const void *w, size_t w_stride, size_t rows, size_t cols, size_t n,
+                   float *scratch) {
+    if (l.fn)
+        l.fn(y, y_stride, x, x_stride, w, w_stride, rows, cols, n, scratch);
+    else
+        run_generic(k, l.dtype, y, y_stride, x, x_stride, w, w_stride, rows, cols, n, scratch);
+}

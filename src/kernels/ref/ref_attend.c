@@ -1,0 +1,67 @@
+/* ref_attend.c - one block of keys into the running (max, sum, weighted values) of each query.
+ *
+ *     m' = max(m, max_j s_j)     l' = l e^(m - m') + sum_j e^(s_j - m')
+ *                              acc' = acc e^(m - m') + sum_j e^(s_j - m') v_j
+ *
+ * Source: arXiv:1805.02867, algorithm 3, a block at a time.
+ */
+#include "kernels/ref/ref.h"
+#include "tensor/half.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef float ph_load(const void *base, size_t i); /* element i of keys or values */
+
+static float load_F32(const void *base, size_t i) {
+    float f;
+    memcpy(&f, (const unsigned char *)base + i * sizeof f, sizeof f);
+    return f;
+}
+static float load_F16(const void *base, size_t i) {
+    uint16_t h;
+    memcpy(&h, (const unsigned char *)base + i * sizeof h, sizeof h);
+    return ph_f16_to_f32(h);
+}
+
+/* Scores of query i into s[]; returns the largest (-inf: none, or all masked). */
+static float score(const ph_attend *a, ph_load *load, size_t i, float *s) {
+    float most = -INFINITY;
+    for (int32_t j = a->lo[i]; j < a->hi[i]; j++) {
+        double sum = 0;
+        for (size_t e = 0; e < a->d; e++)
+            sum += (double)a->q[i * a->q_stride + e] * (double)load(a->k, (size_t)j * a->k_stride + e);
+        sum *= (double)a->scale;
+        if (a->softcap > 0) sum = (double)a->softcap * tanh(sum / (double)a->softcap);
+        s[j - a->lo[i]] = (float)sum;
+        if (s[j - a->lo[i]] > most) most = s[j - a->lo[i]];
+    }
+    return most;
+}
+
+static void absorb(const ph_attend *a, ph_load *load, size_t i) {
+    float *s = &a->scratch[i * PH_ATTEND_KEYS], *acc = &a->acc[i * a->dv];
+    float  most = fmaxf(a->m[i], score(a, load, i, s));
+    size_t n = a->hi[i] > a->lo[i] ? (size_t)(a->hi[i] - a->lo[i]) : 0, lo = (size_t)a->lo[i];
+    /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
+    double base = most > -INFINITY ? (double)most : 0.0, keep = exp((double)a->m[i] - base), sum = 0;
+    if (!n) return;
+    for (size_t j = 0; j < n; j++) {
+        s[j] = (float)exp((double)s[j] - base);
+        sum += (double)s[j];
+    }
+    for (size_t e = 0; e < a->dv; e++) {
+        double v = (double)acc[e] * keep;
+        for (size_t j = 0; j < n; j++) v += (double)s[j] * (double)load(a->v, (lo + j) * a->v_stride + e);
+        acc[e] = (float)v;
+    }
+    a->l[i] = (float)((double)a->l[i] * keep + sum);
+    a->m[i] = most;
+}
+
+void ph_ref_attend_F32(const ph_attend *a) {
+    for (size_t i = 0; i < a->n_q; i++) absorb(a, load_F32, i);
+}
+void ph_ref_attend_F16(const ph_attend *a) {
+    for (size_t i = 0; i < a->n_q; i++) absorb(a, load_F16, i);
+}
