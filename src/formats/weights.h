@@ -31,14 +31,16 @@ typedef struct ph_weight {
 typedef struct ph_weights {
     ph_weight *at; /* [n], in file order */
     size_t     n;
-    uint32_t  *slots; /* hash table over names, [n_slots], power of two */
-    size_t     n_slots;
+    uint32_t  *sorted; /* [n] indices in order of name: hostile names can make no look-up slow */
 } ph_weights;
 
 /* NULL when there is no such name. */
 const ph_weight *ph_weights_find(const ph_weights *w, const char *name);
-/* Build the table over at[n] (names set); storage from arena.  Errors: PH_EFORMAT a name occurs twice. */
+/* Build the index over at[n] (names set); storage from arena.  Errors: PH_EFORMAT a name occurs twice. */
 ph_rc ph_weights_index(ph_weights *w, ph_arena *arena, ph_err *err);
+/* Bytes of a tensor of this type and shape.  Errors: PH_ELIMIT the product overflows; PH_EFORMAT a negative
+ * dimension, or a row that is not whole blocks. */
+ph_rc ph_weight_bytes(ph_dtype dtype, int rank, const int64_t *dim, size_t *out, ph_err *err);
 /* "[1024, 256] F16" into out. */
 void ph_weight_describe(const ph_weight *w, char *out, size_t size);
 

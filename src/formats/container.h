@@ -1,0 +1,26 @@
+/* container.h - what kind of model stands at a path, by its content. */
+#ifndef PH_FORMATS_CONTAINER_H
+#define PH_FORMATS_CONTAINER_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ph_container {
+    PH_CONTAINER_HFDIR,       /* a directory with config.json */
+    PH_CONTAINER_GGUF,        /* a file that begins with GGUF */
+    PH_CONTAINER_SAFETENSORS, /* a .safetensors, or the index of a sharded set */
+    PH_CONTAINER_ONNX         /* a protobuf that looks like an ONNX ModelProto */
+} ph_container;
+
+const char *ph_container_name(ph_container c);
+
+/* Errors: PH_EPATH nothing there; PH_EUNSUP a format that is recognised but not read (named, with what to
+ * do); PH_EFORMAT empty or unknown. */
+ph_rc ph_container_detect(const char *path, ph_container *out, ph_err *err);
+/* The same for a file's bytes; `name` begins the message. */
+ph_rc ph_container_detect_bytes(const uint8_t *bytes, size_t n, const char *name, ph_container *out,
+                                ph_err *err);
+
+#endif
