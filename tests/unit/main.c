@@ -6,10 +6,6 @@
 
 int ut_failed;
 
-#define PH_TEST(name) void test_##name(void);
-#include PH_TESTS
-#undef PH_TEST
-
 static const struct {
     const char *name;
     void (*run)(void);
@@ -31,8 +27,10 @@ int main(int argc, char **argv) {
         if (!wanted(tests[i].name, argc, argv)) continue;
         int before = ut_failed;
         tests[i].run();
-        if (ut_failed == before) passed++;
-        else failed++;
+        if (ut_failed == before)
+            passed++;
+        else
+            failed++;
         printf("%-32s %s\n", tests[i].name, ut_failed == before ? "ok" : "FAILED");
         fflush(stdout);
     }

@@ -7,6 +7,11 @@
 
 extern int ut_failed;
 
+/* The room's own tests; the Makefile names their table. */
+#define PH_TEST(name) void test_##name(void);
+#include PH_TESTS
+#undef PH_TEST
+
 #define CHECK(cond)                                                                                          \
     do {                                                                                                     \
         if (!(cond)) ut_failed++, printf("%s:%d: %s\n", __FILE__, __LINE__, #cond);                          \
@@ -15,7 +20,9 @@ extern int ut_failed;
 /* The same, with a printf of the numbers when it fails. */
 #define CHECK_SAY(cond, ...)                                                                                 \
     do {                                                                                                     \
-        if (!(cond)) ut_failed++, printf("%s:%d: %s: ", __FILE__, __LINE__, #cond), printf(__VA_ARGS__), printf("\n"); \
+        if (!(cond))                                                                                         \
+            ut_failed++, printf("%s:%d: %s: ", __FILE__, __LINE__, #cond), printf(__VA_ARGS__),              \
+                printf("\n");                                                                                \
     } while (0)
 
 #endif
