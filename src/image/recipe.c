@@ -1,0 +1,343 @@
+/* recipe.c - what all recipes share: finding one, reading its config, running it.
+ *
+ *   init    class name -> kind, its defaults, the config's keys over them
+ *   layout  the kind's arithmetic, then the limits
+ *   run     carve; the kind makes u8 tiles; a table per channel makes floats
+ *
+ * Floats come from a table of 256 values a channel: a pixel has no other values,
+ * and a table entry is computed with the reference's own roundings.  That covers
+ * do_rescale and do_normalize in any combination.
+ */
+#include "image/recipe.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PH_RECIPE(name) extern const ph_recipe_kind ph_recipe_##name;
+#include "image/recipe.def"
+#undef PH_RECIPE
+
+static const ph_recipe_kind *const kinds[] = {
+#define PH_RECIPE(name) &ph_recipe_##name,
+#include "image/recipe.def"
+#undef PH_RECIPE
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+/* ---- finding ---- */
+
+static void list_add(char *out, size_t size, const char *name) {
+    size_t n = strlen(out);
+    snprintf(out + n, size - n, "%s%s", n ? ", " : "", name);
+}
+
+void ph_recipe_list(char *out, size_t size) {
+    if (!size) return;
+    out[0] = 0;
+    for (size_t i = 0; i < N_KINDS; i++)
+        for (const char *const *p = kinds[i]->processors; *p; p++) list_add(out, size, *p);
+}
+
+/* Is name the class, its Fast sibling, or the old feature extractor? */
+static int is_class(const char *name, const char *processor) {
+    size_t n = strlen(processor), stem = n - strlen("ImageProcessor");
+    if (!strncmp(name, processor, n)) return !name[n] || !strcmp(name + n, "Fast");
+    return !strncmp(name, processor, stem) && !strcmp(name + stem, "FeatureExtractor");
+}
+
+static ph_rc find_class(ph_recipe *out, const char *name, ph_err *err) {
+    char list[200];
+    for (size_t i = 0; i < N_KINDS; i++)
+        for (const char *const *p = kinds[i]->processors; *p; p++)
+            if (is_class(name, *p)) {
+                out->kind = kinds[i];
+                out->processor = *p;
+                return PH_OK;
+            }
+    ph_recipe_list(list, sizeof list);
+    return PH_FAIL(err, PH_EUNSUP, "image processor \"%.60s\" is not known; known are %s", name, list);
+}
+
+/* ---- reading ---- */
+
+/* The reference passes null on as "no": a null flag is 0, an absent one the default. */
+static ph_rc read_flag(const ph_json *config, const char *key, int *out, ph_err *err) {
+    ph_json node = ph_json_get(config, key);
+    if (ph_json_kind_of(&node) == PH_JSON_NULL) *out = 0;
+    return ph_json_bool_or(config, key, *out, out, err);
+}
+
+static ph_rc read_side(const ph_json *object, const char *key, int *out, ph_err *err) {
+    return ph_json_size_or(object, key, 1, PH_RECIPE_SIDE_MAX, 0, out, err);
+}
+
+/* n; [height, width]; or an object of sides.  is_edge: a bare n is the shortest edge, else a square. */
+static ph_rc read_size(const ph_json *config, const char *key, int is_edge, ph_recipe_size *out,
+                       ph_err *err) {
+    ph_json        node = ph_json_get(config, key);
+    ph_recipe_size s = {0};
+    int64_t        pair[2];
+    size_t         n = 0;
+    switch (ph_json_kind_of(&node)) {
+    case PH_JSON_ABSENT:
+    case PH_JSON_NULL:
+        return PH_OK;
+    case PH_JSON_OBJECT:
+        PH_TRY(read_side(&node, "shortest_edge", &s.shortest_edge, err));
+        PH_TRY(read_side(&node, "longest_edge", &s.longest_edge, err));
+        PH_TRY(read_side(&node, "height", &s.height, err));
+        PH_TRY(read_side(&node, "width", &s.width, err));
+        break;
+    case PH_JSON_ARRAY:
+        PH_TRY(ph_json_ints(config, key, pair, 2, &n, err));
+        if (n != 2 || pair[0] < 1 || pair[1] < 1 || pair[0] > PH_RECIPE_SIDE_MAX ||
+            pair[1] > PH_RECIPE_SIDE_MAX)
+            return PH_FAIL(err, PH_EFORMAT, "%s: expected a height and a width of 1 .. %d", node.where,
+                           PH_RECIPE_SIDE_MAX);
+        s.height = (int)pair[0], s.width = (int)pair[1];
+        break;
+    default:
+        PH_TRY(ph_json_size(config, key, 1, PH_RECIPE_SIDE_MAX, &s.height, err));
+        if (is_edge)
+            s.shortest_edge = s.height, s.height = 0;
+        else
+            s.width = s.height;
+    }
+    *out = s;
+    return PH_OK;
+}
+
+/* One number for all channels, or three. */
+static ph_rc read_channels(const ph_json *config, const char *key, double *out, ph_err *err) {
+    ph_json node = ph_json_get(config, key);
+    if (!ph_json_has(config, key)) return PH_OK;
+    int is_list = ph_json_kind_of(&node) == PH_JSON_ARRAY;
+    if (is_list && ph_json_count(&node) != 3)
+        return PH_FAIL(err, PH_EFORMAT, "%s: %zu values, expected one for each of 3 channels", node.where,
+                       ph_json_count(&node));
+    for (size_t i = 0; i < 3; i++) {
+        ph_json item = is_list ? ph_json_at(&node, i) : node;
+        PH_TRY(ph_json_to_real(&item, &out[i], err));
+    }
+    return PH_OK;
+}
+
+static ph_rc read_filter(const ph_json *config, ph_filter *out, ph_err *err) {
+    int64_t v;
+    PH_TRY(ph_json_int_or(config, "resample", *out, &v, err));
+    if (v < 0 || v >= PH_N_FILTERS)
+        return PH_FAIL(err, PH_EUNSUP, "resample is %lld: the filters 0 .. %d are known (%s .. %s)",
+                       (long long)v, PH_N_FILTERS - 1, ph_filter_name(0), ph_filter_name(PH_N_FILTERS - 1));
+    *out = (ph_filter)v;
+    return PH_OK;
+}
+
+static ph_rc read_common(ph_recipe *r, const ph_json *c, ph_err *err) {
+    ph_recipe_size crop = {.height = r->crop_height, .width = r->crop_width};
+    PH_TRY(read_flag(c, "do_pad", &r->do_pad, err));
+    PH_TRY(read_flag(c, "do_resize", &r->do_resize, err));
+    PH_TRY(read_flag(c, "do_center_crop", &r->do_center_crop, err));
+    PH_TRY(read_flag(c, "do_rescale", &r->do_rescale, err));
+    PH_TRY(read_flag(c, "do_normalize", &r->do_normalize, err));
+    PH_TRY(read_size(c, "size", r->size.shortest_edge != 0, &r->size, err));
+    PH_TRY(read_size(c, "crop_size", 0, &crop, err));
+    if (r->do_center_crop && (!crop.height || !crop.width))
+        return PH_FAIL(err, PH_EFORMAT, "crop_size has no height and width, and do_center_crop is true");
+    r->crop_height = crop.height, r->crop_width = crop.width;
+    PH_TRY(read_filter(c, &r->filter, err));
+    PH_TRY(ph_json_real_or(c, "rescale_factor", r->rescale_factor, &r->rescale_factor, err));
+    PH_TRY(read_channels(c, "image_mean", r->mean, err));
+    return read_channels(c, "image_std", r->std, err);
+}
+
+static ph_rc check_numbers(const ph_recipe *r, ph_err *err) {
+    if (!isfinite(r->rescale_factor)) return PH_FAIL(err, PH_EFORMAT, "rescale_factor is not finite");
+    for (int i = 0; i < 3; i++) {
+        if (!isfinite(r->mean[i]) || fabs(r->mean[i]) > 1e6)
+            return PH_FAIL(err, PH_EFORMAT, "image_mean[%d] is %g", i, r->mean[i]);
+        /* As a float it must not be 0: it divides. */
+        if (!isfinite(r->std[i]) || r->std[i] < 1e-30 || r->std[i] > 1e30)
+            return PH_FAIL(err, PH_EFORMAT, "image_std[%d] is %g: expected a number above 0", i, r->std[i]);
+    }
+    return r->kind->check ? r->kind->check(r, err) : PH_OK;
+}
+
+/* image_size and patch_size are for the reader of the recipe; only their type matters here. */
+static ph_rc read_tower(ph_recipe *r, const ph_json *processor, const ph_json *config, ph_err *err) {
+    ph_json vision = ph_json_get(config, "vision_config");
+    ph_json from = ph_json_kind_of(&vision) == PH_JSON_OBJECT ? vision : *config;
+    PH_TRY(read_side(processor, "patch_size", &r->patch_size, err));
+    ph_json patch = ph_json_get(&from, "patch_size"), image = ph_json_get(&from, "image_size");
+    /* Some towers give [height, width]; that is the model's to judge. */
+    if (ph_json_kind_of(&patch) == PH_JSON_INT) PH_TRY(read_side(&from, "patch_size", &r->patch_size, err));
+    if (ph_json_kind_of(&image) == PH_JSON_INT) PH_TRY(read_side(&from, "image_size", &r->image_size, err));
+    return PH_OK;
+}
+
+ph_rc ph_recipe_init(ph_recipe *out, const ph_json *preprocessor, const ph_json *processor,
+                     const ph_json *config, ph_err *err) {
+    const char *name = NULL;
+    ph_recipe   r = {0};
+    ph_json     inner = ph_json_get(processor, "image_processor");
+    int         is_inner = ph_json_kind_of(preprocessor) != PH_JSON_OBJECT;
+    *out = r;
+    if (is_inner) preprocessor = &inner;
+    if (ph_json_kind_of(preprocessor) != PH_JSON_OBJECT)
+        return PH_FAIL(err, PH_EFORMAT,
+                       "no image processor: preprocessor_config.json is missing or no object");
+    PH_TRY(ph_json_text_or(preprocessor, "image_processor_type", NULL, &name, err));
+    if (!name) PH_TRY(ph_json_text_or(preprocessor, "feature_extractor_type", NULL, &name, err));
+    if (!name)
+        return PH_FAIL(
+            err, PH_EFORMAT,
+            "preprocessor_config.json has no image_processor_type: it cannot be told how pictures were "
+            "prepared");
+    PH_TRY(find_class(&r, name, err));
+    r.kind->defaults(&r, r.processor);
+    PH_TRY(read_common(&r, preprocessor, err));
+    if (r.kind->read) PH_TRY(r.kind->read(&r, preprocessor, err));
+    PH_TRY(read_tower(&r, processor, config, err));
+    PH_TRY(check_numbers(&r, err));
+    *out = r;
+    return PH_OK;
+}
+
+static ph_rc find_projector(ph_recipe *out, const char *name, ph_err *err) {
+    char list[200] = "";
+    for (size_t i = 0; i < N_KINDS; i++)
+        for (const char *const *p = kinds[i]->projectors; *p; p++) {
+            if (name && !strcmp(name, *p)) {
+                out->kind = kinds[i];
+                out->processor = kinds[i]->processors[0];
+                return PH_OK;
+            }
+            list_add(list, sizeof list, *p);
+        }
+    return PH_FAIL(err, PH_EUNSUP, "vision projector \"%.40s\" is not known; known are %s", name ? name : "",
+                   list);
+}
+
+ph_rc ph_recipe_init_from_params(ph_recipe *out, const ph_recipe_params *p, ph_err *err) {
+    ph_recipe r = {0};
+    *out = r;
+    PH_TRY(find_projector(&r, p->projector, err));
+    if (p->image_size < 1 || p->image_size > PH_RECIPE_SIDE_MAX)
+        return PH_FAIL(err, PH_EFORMAT, "image size %d: expected 1 .. %d", p->image_size, PH_RECIPE_SIDE_MAX);
+    if (p->patch_size < 1 || p->patch_size > p->image_size)
+        return PH_FAIL(err, PH_EFORMAT, "patch size %d for pictures of %d pixels", p->patch_size,
+                       p->image_size);
+    if (p->longest_edge < 0 || p->longest_edge > PH_RECIPE_SIDE_MAX)
+        return PH_FAIL(err, PH_EFORMAT, "longest edge %d: expected 1 .. %d", p->longest_edge,
+                       PH_RECIPE_SIDE_MAX);
+    r.kind->defaults(&r, r.processor);
+    memcpy(r.mean, p->mean, sizeof r.mean);
+    memcpy(r.std, p->std, sizeof r.std);
+    r.image_size = p->image_size;
+    r.patch_size = p->patch_size;
+    r.kind->from_params(&r, p);
+    PH_TRY(check_numbers(&r, err));
+    *out = r;
+    return PH_OK;
+}
+
+/* ---- sizes ---- */
+
+ph_rc ph_recipe_resized(const ph_recipe *r, int w, int h, int *out_w, int *out_h, ph_err *err) {
+    *out_w = r->size.width, *out_h = r->size.height;
+    if (!r->size.shortest_edge) return PH_OK;
+    int64_t shorter = w <= h ? w : h, longer = w <= h ? h : w, edge = r->size.shortest_edge;
+    /* The reference divides two integers into a double and cuts. */
+    double scaled = (double)(edge * longer) / (double)shorter;
+    if (scaled > PH_RESIZE_SIDE_MAX)
+        return PH_FAIL(
+            err, PH_ELIMIT,
+            "a picture of %d x %d, its shorter side resized to %d, would be %.0f pixels long: the limit "
+            "is %d; crop it first",
+            w, h, (int)edge, scaled, PH_RESIZE_SIDE_MAX);
+    *out_w = (int)(w <= h ? edge : (int64_t)scaled);
+    *out_h = (int)(w <= h ? (int64_t)scaled : edge);
+    return PH_OK;
+}
+
+ph_rc ph_recipe_layout(ph_tile_layout *out, const ph_recipe *r, int width, int height, ph_err *err) {
+    ph_tile_layout l = {.image_width = width, .image_height = height, .overview = -1};
+    *out = (ph_tile_layout){0};
+    if (width < 1 || height < 1)
+        return PH_FAIL(err, PH_EFORMAT, "a picture of %d x %d pixels", width, height);
+    PH_TRY(r->kind->layout(&l, r, err));
+    size_t pixels, area;
+    if (ph_mul_over((size_t)l.width, (size_t)l.height, &area) ||
+        ph_mul_over(area, (size_t)l.n_tiles, &pixels) || pixels > PH_TILES_PIXELS_MAX)
+        return PH_FAIL(err, PH_ELIMIT,
+                       "a picture of %d x %d becomes %d tiles of %d x %d pixels: the limit is %d in all",
+                       width, height, l.n_tiles, l.width, l.height, PH_TILES_PIXELS_MAX);
+    *out = l;
+    return PH_OK;
+}
+
+/* ---- running ---- */
+
+/* uint8 * double factor, cut to float; minus float mean, by float std: each step rounded to float. */
+static void fill_table(float table[256], const ph_recipe *r, int channel) {
+    float mean = (float)r->mean[channel], std = (float)r->std[channel];
+    for (int v = 0; v < 256; v++) {
+        float x = r->do_rescale ? (float)((double)v * r->rescale_factor) : (float)v;
+        table[v] = r->do_normalize ? (x - mean) / std : x;
+    }
+}
+
+/* [n, height, width, 3] u8 -> [n, 3, height, width] f32. */
+static void normalize(float *out, const uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r) {
+    float  table[3][256];
+    size_t area = (size_t)l->width * (size_t)l->height;
+    for (int c = 0; c < 3; c++) fill_table(table[c], r, c);
+    for (int t = 0; t < l->n_tiles; t++, u8 += 3 * area)
+        for (int c = 0; c < 3; c++, out += area)
+            for (size_t i = 0; i < area; i++) out[i] = table[c][u8[3 * i + (size_t)c]];
+}
+
+/* Scratch is measured by running the kind on a ruler, then carved as one block which the kind may rewind. */
+static ph_rc make_tiles(uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r, const ph_pixels *in,
+                        ph_arena *arena, ph_err *err) {
+    ph_arena ruler = ph_arena_ruler(), scratch = {0};
+    size_t   need = 0, peak = 0;
+    void    *block;
+    PH_TRY(r->kind->run(NULL, l, r, in, &ruler, &need, err));
+    PH_TRY(ph_arena_carve(arena, &block, need, 1, err));
+    if (!u8 || !in->rgb) return PH_OK;
+    scratch.base = block;
+    scratch.size = ph_round_up(need, PH_ALIGN);
+    return r->kind->run(u8, l, r, in, &scratch, &peak, err);
+}
+
+ph_rc ph_recipe_run(ph_tiles *out, const ph_recipe *r, const ph_pixels *in, int keep_u8, ph_arena *arena,
+                    ph_err *err) {
+    ph_tile_layout l;
+    void          *pixels, *u8, *valid;
+    *out = (ph_tiles){0};
+    PH_TRY(ph_recipe_layout(&l, r, in->width, in->height, err));
+    size_t n = (size_t)l.n_tiles, tile = 3 * (size_t)l.width * (size_t)l.height;
+    PH_TRY(ph_arena_carve(arena, &pixels, n * tile, sizeof(float), err));
+    PH_TRY(ph_arena_carve(arena, &valid, n * 2, sizeof(int32_t), err));
+    PH_TRY(ph_arena_carve(arena, &u8, n, tile, err));
+    PH_TRY(make_tiles(u8, &l, r, in, arena, err));
+    if (u8 && in->rgb) {
+        normalize(pixels, u8, &l, r);
+        for (size_t i = 0; i < n; i++)
+            ((int32_t *)valid)[2 * i] = l.height, ((int32_t *)valid)[2 * i + 1] = l.width;
+    }
+    *out = (ph_tiles){.layout = l, .pixels = pixels, .u8 = keep_u8 ? u8 : NULL, .valid = valid};
+    return PH_OK;
+}
+
+ph_rc ph_recipe_bytes(size_t *out, const ph_recipe *r, int width, int height, int keep_u8, ph_err *err) {
+    ph_arena  ruler = ph_arena_ruler();
+    ph_tiles  tiles;
+    ph_pixels in = {.width = width, .height = height};
+    *out = 0;
+    PH_TRY(ph_recipe_run(&tiles, r, &in, keep_u8, &ruler, err));
+    *out = ruler.used;
+    return PH_OK;
+}

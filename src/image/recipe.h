@@ -1,0 +1,143 @@
+/* recipe.h - how a checkpoint's trainer made pixels into model input, as data.
+ *
+ *     preprocessor_config.json --init--> ph_recipe
+ *     (width, height) -----------layout--> how many tiles, of which size, in which grid
+ *     ph_pixels -----------------run-----> ph_tiles  f32 [n_tiles, 3, height, width]
+ *
+ * A recipe equals the slow (Pillow, numpy) Hugging Face image processor of the
+ * named class, also where the config names its "Fast" sibling, which rounds
+ * otherwise.  The layout follows from width and height alone, so that tokens and
+ * bytes are known before a pixel is decoded; what run does cannot differ from it.
+ *
+ * A processor is one file, named in recipe.def: see ph_recipe_kind at the end.
+ * Source: transformers 4.57, image_transforms.py and the classes named there.
+ */
+#ifndef PH_IMAGE_RECIPE_H
+#define PH_IMAGE_RECIPE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "formats/json.h"
+#include "image/image.h"
+#include "image/resample.h"
+
+#include <stdint.h>
+
+enum {
+    PH_RECIPE_SIDE_MAX = 16384,     /* pixels: largest side that a config may ask for */
+    PH_RESIZE_SIDE_MAX = 1 << 26,   /* pixels: largest side of a picture that is cropped afterwards */
+    PH_TILES_PIXELS_MAX = 32 << 20, /* pixels of all tiles of one picture */
+};
+
+typedef struct ph_recipe_kind ph_recipe_kind;
+
+/* Target size; 0: not given.  shortest_edge goes before height and width, as in the reference. */
+typedef struct ph_recipe_size {
+    int shortest_edge, longest_edge, height, width;
+} ph_recipe_size;
+
+typedef struct ph_recipe {
+    const ph_recipe_kind *kind;
+    const char           *processor; /* class, static, without "Fast": "CLIPImageProcessor" */
+
+    int            do_pad; /* to a square of the mean's colour, before resizing */
+    int            do_resize;
+    ph_recipe_size size;
+    ph_filter      filter;
+    int            do_center_crop;
+    int            crop_height, crop_width;
+    int            do_split; /* into a grid of tiles and an overview */
+    int            tile;     /* side of a tile of the grid */
+
+    int    do_rescale, do_normalize;
+    double rescale_factor, mean[3], std[3]; /* double: as JSON gives them; used as the reference uses them */
+
+    int image_size, patch_size; /* of the vision tower, when the configs say; else 0 */
+} ph_recipe;
+
+/* What becomes of a picture of a given size. */
+typedef struct ph_tile_layout {
+    int image_width, image_height;     /* upright, before preparation */
+    int resized_width, resized_height; /* whole picture, after its last resize, before crop or split */
+    int n_tiles;
+    int rows, cols;    /* grid, row by row, before the overview; 0 x 0: the picture is one tile */
+    int overview;      /* index of the tile that shows the whole picture; -1: none beside the grid */
+    int height, width; /* of every tile, in pixels */
+} ph_tile_layout;
+
+typedef struct ph_tiles {
+    ph_tile_layout layout;
+    float         *pixels; /* [n_tiles, 3, height, width], normalised; NULL on a ruler */
+    uint8_t       *u8;     /* [n_tiles, height, width, 3] before rescaling; NULL unless kept */
+    int32_t       *valid;  /* [n_tiles, 2] height and width that are picture, from the top left; the rest is
+                              padding that attention leaves out */
+} ph_tiles;
+
+/* Read the recipe from a model's configs.  Absent documents: a zeroed ph_json.
+ *   preprocessor  preprocessor_config.json
+ *   processor     processor_config.json: "image_processor" in it serves when preprocessor is absent
+ *   config        config.json: vision_config's image_size and patch_size, if any
+ * Errors: PH_EUNSUP a class that is not known (lists those that are); PH_EFORMAT wrong types or values. */
+ph_rc ph_recipe_init(ph_recipe *out, const ph_json *preprocessor, const ph_json *processor,
+                     const ph_json *config, ph_err *err);
+
+/* What a GGUF vision file says instead. */
+typedef struct ph_recipe_params {
+    const char *projector; /* clip.projector_type: "mlp", "idefics3" */
+    int         image_size, patch_size;
+    int         longest_edge;  /* clip.vision.preproc_image_size; 0: 4 x image_size, for recipes that split */
+    int         pad_to_square; /* clip.vision.image_aspect_ratio is "pad" */
+    double      mean[3], std[3];
+} ph_recipe_params;
+/* Errors: PH_EUNSUP an unknown projector (lists the known); PH_EFORMAT sizes or numbers that cannot be. */
+ph_rc ph_recipe_init_from_params(ph_recipe *out, const ph_recipe_params *params, ph_err *err);
+
+/* The tiles of a width x height picture.
+ * Errors: PH_ELIMIT a ratio or config that leads to more than the limits above. */
+ph_rc ph_recipe_layout(ph_tile_layout *out, const ph_recipe *recipe, int width, int height, ph_err *err);
+
+/* Exactly the arena bytes that ph_recipe_run will take for this size. Errors: those of layout. */
+ph_rc ph_recipe_bytes(size_t *out, const ph_recipe *recipe, int width, int height, int keep_u8, ph_err *err);
+
+/* Prepare one picture.
+ *   out      lives as long as arena
+ *   in       borrowed; with a ruler its rgb may be NULL
+ *   keep_u8  also give the pixels before rescaling
+ * Errors: those of layout; PH_ENOMEM. */
+ph_rc ph_recipe_run(ph_tiles *out, const ph_recipe *recipe, const ph_pixels *in, int keep_u8, ph_arena *arena,
+                    ph_err *err);
+
+/* "CLIPImageProcessor, ..." into out, for messages and help. */
+void ph_recipe_list(char *out, size_t size);
+
+/* One processor, or several that differ in their defaults only: src/image/recipe_<name>.c. */
+struct ph_recipe_kind {
+    const char        *name;
+    const char *const *processors; /* classes, without "Fast"; NULL ends */
+    const char *const *projectors; /* projector types of GGUF files; NULL ends */
+
+    /* The class's own defaults, for keys that the config leaves out. */
+    void (*defaults)(ph_recipe *recipe, const char *processor);
+
+    /* Keys that only this kind has; the common ones are read already.  May be NULL. */
+    ph_rc (*read)(ph_recipe *recipe, const ph_json *config, ph_err *err);
+
+    /* Everything that can be wrong with the recipe, whatever the picture.  May be NULL. */
+    ph_rc (*check)(const ph_recipe *recipe, ph_err *err);
+
+    /* After defaults: sizes from a GGUF file. */
+    void (*from_params)(ph_recipe *recipe, const ph_recipe_params *params);
+
+    /* All of *out but the image size, which is set. */
+    ph_rc (*layout)(ph_tile_layout *out, const ph_recipe *recipe, ph_err *err);
+
+    /* Fill u8 [n_tiles, height, width, 3].  scratch is a fixed arena or a ruler (u8 is NULL then and nothing
+     * is written); *peak is raised to the most it held. */
+    ph_rc (*run)(uint8_t *u8, const ph_tile_layout *layout, const ph_recipe *recipe, const ph_pixels *in,
+                 ph_arena *scratch, size_t *peak, ph_err *err);
+};
+
+/* For the kinds: shortest_edge, or height and width, of a w x h picture. */
+ph_rc ph_recipe_resized(const ph_recipe *recipe, int w, int h, int *out_w, int *out_h, ph_err *err);
+
+#endif
