@@ -1,0 +1,170 @@
+/* lanes_linear.h - y = x W^T.
+ *
+ *     one row       weights stream once from memory through registers, STREAM columns at a time
+ *     more rows     PH_LINEAR_SCRATCH_ROWS columns become floats in scratch (f32: stay where they
+ *                   are), then  for a panel of rows, for a chunk of k, for each register tile
+ *                                   sums[TILE_ROWS][TILE_COLS] += x w
+ *                   the chunk keeps w, x and the panel's sums in the first-level cache
+ *
+ * Every output is one vector of sums, filled along k in steps of W from 0, added up by v_sum.
+ * A tile only decides which outputs are in registers together, so no split shows in the bits.
+ */
+#ifndef PH_KERNELS_LANES_LANES_LINEAR_H
+#define PH_KERNELS_LANES_LANES_LINEAR_H
+
+#include "kernels/lanes/lanes_block.h"
+
+enum {
+    STREAM = 8,                     /* columns that a single row reads at once */
+    GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
+    PANEL = 24,                     /* rows whose sums wait in memory: 24 x 8 x W floats */
+    CHUNK = 512,                    /* of k: 8 columns of it are 16 KiB */
+    BLOCK_FLOATS = 128 * 1024       /* of x that stay in the second-level cache while all columns pass */
+};
+
+/* One stored type: a block's function, elements and bytes.  Always a constant, so all of it is inlined. */
+typedef struct packed {
+    block_fn *block;
+    size_t    elements, bytes;
+    int       is_f32;
+} packed;
+
+/* y[c] = x . w[c] for `many` (a constant) columns. */
+INLINE void stream(packed t, size_t many, float *y, const float *x, const uint8_t *w, size_t w_stride,
+                   size_t k) {
+    vf     sum[STREAM];
+    size_t i = 0;
+    UNROLL
+    for (size_t c = 0; c < many; c++) sum[c] = v_zero();
+    for (; i + t.elements <= k; i += t.elements, w += t.bytes) {
+        UNROLL
+        for (size_t c = 0; c < many; c++)
+            sum[c] = t.block(&w[c * w_stride], t.elements, 0, &x[i], NULL, sum[c]);
+    }
+    if (i < k) {
+        UNROLL
+        for (size_t c = 0; c < many; c++) sum[c] = t.block(&w[c * w_stride], k - i, 0, &x[i], NULL, sum[c]);
+    }
+    UNROLL
+    for (size_t c = 0; c < many; c++) y[c] = v_sum(sum[c]);
+}
+
+INLINE void widen(packed t, float *out, const uint8_t *w, size_t k) {
+    size_t i = 0;
+    for (; i + t.elements <= k; i += t.elements, w += t.bytes)
+        t.block(w, t.elements, 1, NULL, &out[i], v_zero());
+    if (i < k) t.block(w, k - i, 1, NULL, &out[i], v_zero());
+}
+
+/* sums[r][c] += x[r, 0..n) . w[c, 0..n) for a tile of rows x cols (constants); w_stride in bytes. */
+INLINE void tile(size_t rows, size_t cols, vf (*sums)[GROUP], const float *x, size_t x_stride,
+                 const uint8_t *w, size_t w_stride, size_t n) {
+    vf     sum[TILE_ROWS][TILE_COLS];
+    size_t i = 0;
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t c = 0; c < cols; c++) sum[r][c] = sums[r][c];
+    }
+    for (; i + W <= n; i += W) {
+        vf v[TILE_ROWS];
+        UNROLL
+        for (size_t r = 0; r < rows; r++) v[r] = v_load(&x[r * x_stride + i]);
+        UNROLL
+        for (size_t c = 0; c < cols; c++) {
+            vf u = v_load(&w[c * w_stride + i * sizeof(float)]);
+            UNROLL
+            for (size_t r = 0; r < rows; r++) sum[r][c] = v_fma(u, v[r], sum[r][c]);
+        }
+    }
+    if (i < n) {
+        UNROLL
+        for (size_t c = 0; c < cols; c++) {
+            vf u = v_load_n(&w[c * w_stride + i * sizeof(float)], n - i);
+            UNROLL
+            for (size_t r = 0; r < rows; r++)
+                sum[r][c] = v_fma(u, v_load_n(&x[r * x_stride + i], n - i), sum[r][c]);
+        }
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t c = 0; c < cols; c++) sums[r][c] = sum[r][c];
+    }
+}
+
+/* All columns of a group against `rows` (a constant) rows. */
+INLINE void strip(size_t rows, vf (*sums)[GROUP], const float *x, size_t x_stride, const uint8_t *w,
+                  size_t w_stride, size_t cols, size_t n) {
+    size_t c = 0;
+    for (; c + TILE_COLS <= cols; c += TILE_COLS)
+        tile(rows, TILE_COLS, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n);
+    for (; c < cols; c++)
+        tile(rows, 1, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n);
+}
+
+/* rows <= PANEL, cols <= GROUP, w: floats. */
+static void panel(float *y, size_t y_stride, const float *x, size_t x_stride, const uint8_t *w,
+                  size_t w_stride, size_t rows, size_t cols, size_t k) {
+    vf sums[PANEL][GROUP];
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) sums[r][c] = v_zero();
+    for (size_t i = 0; i < k; i += CHUNK) {
+        size_t         n = k - i < CHUNK ? k - i : CHUNK, r = 0;
+        const uint8_t *from = &w[i * sizeof(float)];
+        for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
+            strip(TILE_ROWS, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n);
+        for (; r < rows; r++) strip(1, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n);
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) y[r * y_stride + c] = v_sum(sums[r][c]);
+}
+
+/* Rows of x that stay cached while all columns pass: whole panels. */
+static size_t rows_at_once(size_t k) {
+    size_t panels = BLOCK_FLOATS / (PANEL * (k ? k : 1));
+    return (panels ? panels : 1) * PANEL;
+}
+
+INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x_stride, const uint8_t *w,
+                   size_t w_stride, size_t rows, size_t cols, size_t k, float *scratch) {
+    size_t c = 0, most = rows_at_once(k);
+    if (rows == 1) {
+        for (; c + STREAM <= cols; c += STREAM) stream(t, STREAM, &y[c], x, &w[c * w_stride], w_stride, k);
+        for (; c < cols; c++) stream(t, 1, &y[c], x, &w[c * w_stride], w_stride, k);
+        return;
+    }
+    for (size_t from = 0; from < rows; from += most) {
+        size_t to = rows - from < most ? rows : from + most;
+        for (c = 0; c < cols; c += GROUP) {
+            size_t         some = cols - c < GROUP ? cols - c : GROUP, stride = w_stride;
+            const uint8_t *floats = &w[c * w_stride];
+            if (!t.is_f32) {
+                for (size_t i = 0; i < some; i++) widen(t, &scratch[i * k], &floats[i * w_stride], k);
+                floats = (const uint8_t *)scratch, stride = k * sizeof(float);
+            }
+            for (size_t r = from; r < to; r += PANEL)
+                panel(&y[r * y_stride + c], y_stride, &x[r * x_stride], x_stride, floats, stride,
+                      to - r < PANEL ? to - r : PANEL, some, k);
+        }
+    }
+}
+
+#define LINEAR(T, elements, bytes, is_f32)                                                                   \
+    static void linear_##T(float *restrict y, size_t y_stride, const float *restrict x, size_t x_stride,     \
+                           const void *restrict w, size_t w_stride, size_t rows, size_t cols, size_t k,      \
+                           float *restrict scratch) {                                                        \
+        const packed t = {block_##T, elements, bytes, is_f32};                                               \
+        linear(t, y, y_stride, x, x_stride, w, w_stride, rows, cols, k, scratch);                            \
+    }
+LINEAR(F32, W, 4 * W, 1)
+LINEAR(F16, W, 2 * W, 0)
+LINEAR(BF16, W, 2 * W, 0)
+LINEAR(Q8_0, 32, 34, 0)
+LINEAR(Q4_0, 32, 18, 0)
+LINEAR(Q4_1, 32, 20, 0)
+LINEAR(Q4_K, 256, 144, 0)
+LINEAR(Q6_K, 256, 210, 0)
+#undef LINEAR
+
+#endif

@@ -1,0 +1,91 @@
+/* lanes_norm.h - RMSNorm, LayerNorm, softmax.  Sums over a row run in double: they cost little
+ * beside the memory traffic, and a row of large numbers cannot overflow its own square. */
+#ifndef PH_KERNELS_LANES_LANES_NORM_H
+#define PH_KERNELS_LANES_LANES_NORM_H
+
+#include "kernels/lanes/lanes_math.h"
+
+static void rmsnorm(float *restrict y, const float *restrict x, const float *restrict g, size_t rows,
+                    size_t n, float eps, float g_add) {
+    for (size_t r = 0; r < rows; r++, x += n, y += n) {
+        size_t i = 0;
+        vd     sum = vd_zero();
+        for (; i + W <= n; i += W) sum = vd_add_square(sum, v_load(&x[i]));
+        if (i < n) sum = vd_add_square(sum, v_load_n(&x[i], n - i));
+        vf by = v_set1((float)(1.0 / sqrt(vd_sum(sum) / (double)n + (double)eps))), more = v_set1(g_add);
+        for (i = 0; i + W <= n; i += W)
+            v_store(&y[i], v_mul(v_mul(v_load(&x[i]), by), v_add(v_load(&g[i]), more)));
+        if (i < n) {
+            vf v = v_mul(v_load_n(&x[i], n - i), by);
+            v_store_n(&y[i], v_mul(v, v_add(v_load_n(&g[i], n - i), more)), n - i);
+        }
+    }
+}
+
+/* x minus a mean that is given in two floats: the first difference is exact where it matters. */
+INLINE vf centred(vf x, vf mean, vf mean_rest) {
+    return v_sub(v_sub(x, mean), mean_rest);
+}
+
+static void layernorm(float *restrict y, const float *restrict x, const float *restrict g,
+                      const float *restrict b, size_t rows, size_t n, float eps) {
+    for (size_t r = 0; r < rows; r++, x += n, y += n) {
+        size_t i = 0, rest = n % W;
+        vd     sum = vd_zero(), square = vd_zero();
+        for (; i + W <= n; i += W) sum = vd_add(sum, v_load(&x[i]));
+        if (rest) sum = vd_add(sum, v_load_n(&x[i], rest));
+        double exact = vd_sum(sum) / (double)n;
+        vf     mean = v_set1((float)exact), mean_rest = v_set1((float)(exact - (double)(float)exact));
+        for (i = 0; i + W <= n; i += W)
+            square = vd_add_square(square, centred(v_load(&x[i]), mean, mean_rest));
+        if (rest) { /* the lanes beyond the row must add nothing */
+            float t[W] = {0};
+            v_store_n(t, centred(v_load_n(&x[i], rest), mean, mean_rest), rest);
+            square = vd_add_square(square, v_load(t));
+        }
+        vf by = v_set1((float)(1.0 / sqrt(vd_sum(square) / (double)n + (double)eps)));
+        for (i = 0; i + W <= n; i += W) {
+            vf v = v_mul(centred(v_load(&x[i]), mean, mean_rest), by);
+            v_store(&y[i], v_fma(v, v_load(&g[i]), b ? v_load(&b[i]) : v_zero()));
+        }
+        if (rest) {
+            vf v = v_mul(centred(v_load_n(&x[i], rest), mean, mean_rest), by);
+            vf plus = b ? v_load_n(&b[i], rest) : v_zero();
+            v_store_n(&y[i], v_fma(v, v_load_n(&g[i], rest), plus), rest);
+        }
+    }
+}
+
+static float largest(const float *x, size_t n) { /* -inf if there is none; NaN is ignored */
+    size_t i = 0;
+    vf     most = v_set1(-INFINITY);
+    for (; i + W <= n; i += W) most = v_maxnum(v_load(&x[i]), most);
+    float best = v_largest(most);
+    for (; i < n; i++) best = x[i] > best ? x[i] : best;
+    return best;
+}
+
+static void softmax(float *y, const float *x, size_t rows, size_t n) {
+    for (size_t r = 0; r < rows; r++, x += n, y += n) {
+        size_t i = 0, rest = n % W;
+        float  most = largest(x, n);
+        /* A row of -inf only: measured from 0 its terms are all 0, and so is the sum. */
+        vf base = v_set1(most > -INFINITY ? most : 0.0f);
+        vd sum = vd_zero();
+        for (; i + W <= n; i += W) {
+            vf e = v_exp(v_sub(v_load(&x[i]), base));
+            sum = vd_add(sum, e);
+            v_store(&y[i], e);
+        }
+        if (rest) {
+            v_store_n(&y[i], v_exp(v_sub(v_load_n(&x[i], rest), base)), rest);
+            sum = vd_add(sum, v_load_n(&y[i], rest));
+        }
+        double total = vd_sum(sum);
+        vf     by = v_set1(total == 0.0 ? 0.0f : (float)(1.0 / total));
+        for (i = 0; i + W <= n; i += W) v_store(&y[i], v_mul(v_load(&y[i]), by));
+        if (rest) v_store_n(&y[i], v_mul(v_load_n(&y[i], rest), by), rest);
+    }
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* check_attend.c - blocks of keys, one after another, against one softmax over all of them in double.
+ *
+ * Random windows (empty ones too), odd head sizes, strides, soft caps, masked keys, NaN; query by
+ * query gives the same bits.
+ */
+#include "tests/check/check.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { BLOCKS = 3, KEYS = BLOCKS * PH_ATTEND_KEYS };
+
+typedef struct problem {
+    size_t   n_q, d, dv, q_stride, k_stride, v_stride;
+    float   *q, *k, *v; /* what is stored, as floats */
+    void    *ks, *vs;   /* stored */
+    int32_t *lo, *hi;   /* [n_q], over all KEYS */
+    float    scale, softcap;
+} problem;
+
+typedef void attend_fn(const ph_attend *a);
+
+/* Floats, rounded to the stored type and stored there. */
+static void *store(ph_dtype t, float *x, size_t n) {
+    uint8_t *out = ck_buffer(n * ph_dtype_bytes(t));
+    ph_dtype_get(t)->pack(out, x, n);
+    ph_dtype_get(t)->unpack(x, out, n);
+    return out;
+}
+
+static problem any_problem(ph_dtype t, unsigned trial) {
+    problem p = {.n_q = ck_below(7), .d = 1 + ck_below(140), .dv = 1 + ck_below(140)};
+    if (trial % 3 == 0) p.d = p.dv = 64;
+    p.q_stride = p.d + ck_below(9), p.k_stride = p.d + ck_below(9), p.v_stride = p.dv + ck_below(9);
+    size_t nq = p.n_q * p.q_stride, nk = (KEYS - 1) * p.k_stride + p.d, nv = (KEYS - 1) * p.v_stride + p.dv;
+    p.q = ck_buffer(nq * sizeof(float)), p.k = ck_buffer(nk * sizeof(float)),
+    p.v = ck_buffer(nv * sizeof(float));
+    p.lo = ck_buffer(p.n_q * sizeof *p.lo), p.hi = ck_buffer(p.n_q * sizeof *p.hi);
+    ck_normals(p.q, nq, trial % 5 == 4 ? 20.0f : 1.0f), ck_normals(p.k, nk, 1), ck_normals(p.v, nv, 1);
+    p.scale = 1.0f / sqrtf((float)p.d), p.softcap = trial % 4 == 3 ? 5.0f : 0.0f;
+    for (size_t i = 0; i < p.n_q; i++) {
+        p.lo[i] = ck_below(2) ? 0 : (int32_t)ck_below(KEYS);
+        p.hi[i] = ck_below(4) ? p.lo[i] + (int32_t)ck_below((unsigned)(KEYS - p.lo[i]) + 1) : p.lo[i];
+    }
+    p.ks = store(t, p.k, nk), p.vs = store(t, p.v, nv);
+    return p;
+}
+
+/* Queries [from, from + n) through all blocks; acc, m, l are whole arrays. */
+static void run(ph_dtype t, attend_fn *fn, const problem *p, size_t from, size_t n, float *acc, float *m,
+                float *l) {
+    int32_t *lo = ck_buffer(n * sizeof *lo), *hi = ck_buffer(n * sizeof *hi);
+    float   *scratch = ck_buffer(n * PH_ATTEND_KEYS * sizeof *scratch);
+    for (size_t i = 0; i < n; i++) m[from + i] = -INFINITY, l[from + i] = 0;
+    memset(&acc[from * p->dv], 0, n * p->dv * sizeof *acc);
+    for (int32_t b = 0; b < BLOCKS; b++) {
+        int32_t first = b * PH_ATTEND_KEYS;
+        for (size_t i = 0; i < n; i++) {
+            int32_t a = p->lo[from + i] - first, z = p->hi[from + i] - first;
+            lo[i] = a < 0 ? 0 : a, hi[i] = z > PH_ATTEND_KEYS ? PH_ATTEND_KEYS : z;
+        }
+        size_t skip_k = (size_t)first * p->k_stride, skip_v = (size_t)first * p->v_stride;
+        fn(&(ph_attend){.acc = &acc[from * p->dv],
+                        .m = &m[from],
+                        .l = &l[from],
+                        .q = &p->q[from * p->q_stride],
+                        .k = (uint8_t *)p->ks + skip_k * ph_dtype_bytes(t),
+                        .v = (uint8_t *)p->vs + skip_v * ph_dtype_bytes(t),
+                        .lo = lo,
+                        .hi = hi,
+                        .q_stride = p->q_stride,
+                        .k_stride = p->k_stride,
+                        .v_stride = p->v_stride,
+                        .n_q = n,
+                        .d = p->d,
+                        .dv = p->dv,
+                        .scale = p->scale,
+                        .softcap = p->softcap,
+                        .scratch = scratch});
+    }
+}
+
+/* The answer of query i in double, and the error allowed in it. */
+static double whole(const problem *p, size_t i, double *want) {
+    static double s[KEYS];
+    double        most = -INFINITY, sum = 0, size = 0, v_most = 0;
+    for (int32_t j = p->lo[i]; j < p->hi[i]; j++) {
+        double terms = 0;
+        s[j] = 0;
+        for (size_t e = 0; e < p->d; e++) {
+            double x = (double)p->q[i * p->q_stride + e] * (double)p->k[(size_t)j * p->k_stride + e];
+            s[j] += x * (double)p->scale, terms += fabs(x * (double)p->scale);
+        }
+        if (p->softcap > 0) s[j] = (double)p->softcap * tanh(s[j] / (double)p->softcap);
+        most = fmax(most, s[j]), size = fmax(size, terms);
+    }
+    memset(want, 0, p->dv * sizeof *want);
+    for (int32_t j = p->lo[i]; j < p->hi[i]; j++) {
+        double w = exp(s[j] - most);
+        sum += w;
+        for (size_t e = 0; e < p->dv; e++) {
+            double v = (double)p->v[(size_t)j * p->v_stride + e];
+            want[e] += w * v, v_most = fmax(v_most, fabs(v));
+        }
+    }
+    for (size_t e = 0; e < p->dv && sum > 0; e++) want[e] /= sum;
+    return (double)(p->d + 64) * (double)FLT_EPSILON * (1 + size) * v_most;
+}
+
+static int one_trial(ph_dtype t, attend_fn *opt, unsigned trial) {
+    problem p = any_problem(t, trial);
+    size_t  bytes = p.n_q * p.dv * sizeof(float);
+    float  *acc = ck_buffer(bytes), *again = ck_buffer(bytes);
+    float  *m[2] = {ck_buffer(p.n_q * sizeof(float)), ck_buffer(p.n_q * sizeof(float))};
+    float  *l[2] = {ck_buffer(p.n_q * sizeof(float)), ck_buffer(p.n_q * sizeof(float))};
+    double  want[256];
+    run(t, opt, &p, 0, p.n_q, acc, m[0], l[0]);
+    for (size_t i = 0; i < p.n_q; i++) {
+        double bound = whole(&p, i, want);
+        if (p.hi[i] <= p.lo[i] && (l[0][i] != 0 || !isinf(m[0][i])))
+            return ck_fail("touched without a key: query", i);
+        for (size_t e = 0; e < p.dv; e++) {
+            float got = p.hi[i] > p.lo[i] ? acc[i * p.dv + e] / l[0][i] : acc[i * p.dv + e];
+            if (!ck_close(got, (float)want[e], bound, "answer", i * p.dv + e)) return 0;
+        }
+        run(t, opt, &p, i, 1, again, m[1], l[1]);
+    }
+    return ck_same(again, acc, bytes, "acc query by query") &&
+           ck_same(m[1], m[0], p.n_q * sizeof(float), "m query by query") &&
+           ck_same(l[1], l[0], p.n_q * sizeof(float), "l query by query");
+}
+
+/* A first block that is masked whole, then one key; and a NaN that must show. */
+static int masked(ph_dtype t, attend_fn *opt) {
+    problem p = any_problem(t, 0);
+    float   q = 1, acc = 0, m = 0, l = 0;
+    int32_t lo = 0, hi = PH_ATTEND_KEYS + 1;
+    p.q = &q, p.lo = &lo, p.hi = &hi;
+    p.n_q = p.d = p.dv = p.q_stride = p.k_stride = p.v_stride = 1, p.scale = 1, p.softcap = 0;
+    for (size_t j = 0; j < KEYS; j++) p.k[j] = j < PH_ATTEND_KEYS ? -INFINITY : 2.0f, p.v[j] = (float)j;
+    p.ks = store(t, p.k, KEYS), p.vs = store(t, p.v, KEYS);
+    run(t, opt, &p, 0, 1, &acc, &m, &l);
+    if (acc != (float)PH_ATTEND_KEYS || l != 1 || m != 2)
+        return ck_fail("one key behind a masked block, of", 64);
+    hi = PH_ATTEND_KEYS;
+    run(t, opt, &p, 0, 1, &acc, &m, &l);
+    if (acc != 0 || l != 0 || m > 0) return ck_fail("a masked block alone, of", 64);
+    p.k[3] = NAN, p.ks = store(t, p.k, KEYS);
+    run(t, opt, &p, 0, 1, &acc, &m, &l);
+    return isnan(acc) && isnan(l) ? 1 : ck_fail("NaN lost at key", 3);
+}
+
+static int check(ph_dtype t, attend_fn *opt) {
+    for (unsigned trial = 0; trial < 150; trial++, ck_free_all())
+        if (!one_trial(t, opt, trial)) return 0;
+    return masked(t, opt);
+}
+
+static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
+    size_t  n = many ? 64 : 4, d = 64;
+    float  *q = ck_bench_floats(n * d), *k = ck_bench_floats(64 * d), *v = ck_bench_floats(64 * d);
+    float  *acc = ck_bench_floats(n * d), *m = ck_bench_floats(n), *l = ck_bench_floats(n);
+    float  *scratch = ck_bench_floats(n * 64);
+    int32_t lo[64] = {0}, hi[64];
+    for (size_t i = 0; i < n; i++) hi[i] = 64, l[i] = 0, m[i] = -INFINITY;
+    fn(&(ph_attend){.acc = acc,
+                    .m = m,
+                    .l = l,
+                    .q = q,
+                    .k = k,
+                    .v = v,
+                    .lo = lo,
+                    .hi = hi,
+                    .q_stride = d,
+                    .k_stride = d,
+                    .v_stride = d,
+                    .n_q = n,
+                    .d = d,
+                    .dv = d,
+                    .scale = 0.125f,
+                    .scratch = scratch});
+    return (ck_work){2.0 * 64 * (double)(d * ph_dtype_bytes(t)), 4.0 * 64 * (double)(n * d)};
+}
+
+#define ATTEND(T)                                                                                            \
+    int check_attend_##T(const ph_kernels *ref, const ph_kernels *opt) {                                     \
+        (void)ref; /* the oracle here is the softmax itself */                                               \
+        return check(PH_##T, opt->attend_##T);                                                               \
+    }                                                                                                        \
+    ck_work bench_attend_##T(const ph_kernels *k, int many) {                                                \
+        return bench(PH_##T, k->attend_##T, many);                                                           \
+    }
+ATTEND(F32)
+ATTEND(F16)
