@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* "VmRSS:	   12345 kB" of the text at status, in bytes; 0 when the line is missing. */
+/* "VmRSS:  12345 kB" of the text at status, in bytes; 0 when the line is missing. */
 static size_t field(const char *status, const char *key) {
     size_t n = strlen(key), kb = 0;
     for (const char *line = status; line; line = strchr(line, '\n')) {

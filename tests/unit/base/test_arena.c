@@ -12,6 +12,7 @@ void test_arena_ruler(void) {
     CHECK(ph_arena_carve(&r, &p, 10, 3, NULL) == PH_OK && !p);
     CHECK(ph_arena_carve(&r, &p, 1, 64, NULL) == PH_OK && r.used == 128);
     CHECK(ph_arena_carve(&r, &p, (size_t)-1, 8, NULL) == PH_ELIMIT && r.used == 128);
+    CHECK(ph_arena_carve(&r, &p, SIZE_MAX - 10, 1, NULL) == PH_ELIMIT && r.used == 128);
     CHECK(ph_arena_zero(&r, &p, 3, 1, NULL) == PH_OK && !p && r.used == 192);
     CHECK(ph_arena_open(&a, r.used, NULL) == PH_OK);
     CHECK(ph_arena_carve(&a, &p, 10, 3, NULL) == PH_OK && p);

@@ -53,7 +53,7 @@ void test_threads_every_unit_once(void) {
 static void note_thread(void *arg, size_t begin, size_t end, int worker) {
     (void)begin;
     (void)end;
-    if (!pthread_equal(*(pthread_t *)arg, pthread_self()) || worker) ut_failed++;
+    CHECK(pthread_equal(*(pthread_t *)arg, pthread_self()) && !worker);
 }
 
 void test_threads_alone(void) {

@@ -1,0 +1,147 @@
+#!/bin/bash
+# test.sh: every test, one step after another; what `make test` runs.  A step's output goes to $BUILD/test/STEP.log; its
+# sum is that of all lines "N passed, M failed" in it, or one test if there is none.  A red step shows the end of its
+# log.  The last line is the sum of all, and nothing run at all is red too.
+# With arguments, only the steps whose name holds one of them.
+cd "$(dirname "$0")/.." || exit 1
+: "${MAKE:=make}" "${CC:=cc}" "${CLANG:=clang}" "${BUILD:=build}" "${JOBS:=$(nproc)}" "${ROOMS:=}"
+unset MAKEFLAGS MFLAGS MAKELEVEL
+[ -n "$ROOMS" ] || ROOMS=$(for d in tests/unit/*/tests.def; do basename "$(dirname "$d")"; done)
+logs=$BUILD/test
+mkdir -p "$logs"
+total_passed=0 total_failed=0 began=$SECONDS
+picks=("$@")
+
+wanted() {
+    [ ${#picks[@]} -gt 0 ] || return 0
+    local p
+    for p in "${picks[@]}"; do [[ $1 == *$p* ]] && return 0; done
+    return 1
+}
+
+step() { # name, command...
+    local name=$1 log=$logs/$1.log from=$SECONDS rc passed failed
+    shift
+    wanted "$name" || return 0
+    "$@" > "$log" 2>&1
+    rc=$?
+    read -r passed failed < <(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" |
+        awk '{p += $1; f += $2; n++} END {if (n) print p, f; else print "none 0"}')
+    if [ "$passed" = none ]; then passed=$((rc == 0)) failed=$((rc != 0)); fi
+    # Red without a failed case: the step broke off.
+    if [ $rc != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
+    total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
+    printf '%-22s %4d passed, %d failed  (%d s)\n' "$name" "$passed" "$failed" $((SECONDS - from))
+    if [ "$failed" -gt 0 ]; then
+        echo "    $log ends:"
+        grep -vE ' ok$' "$log" | tail -n 40 | sed 's/^/    /'
+    fi
+}
+
+mk() { # make in a folder of its own
+    "$MAKE" --no-print-directory -j"$JOBS" "$@"
+}
+
+# A sanitizer's program, with address randomisation off where its shadow memory does not get along with it.
+calm() {
+    local out rc
+    out=$("$@" 2>&1)
+    rc=$?
+    if [ $rc != 0 ] && printf '%s' "$out" | grep -q 'unexpected memory mapping'; then
+        setarch "$(uname -m)" -R "$@"
+        return
+    fi
+    printf '%s\n' "$out"
+    return $rc
+}
+
+each_header() { # every public header alone, as C and as C++
+    local h rc=0 n=0
+    for h in include/*.h; do
+        [ -e "$h" ] || continue
+        "$CC" -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only -xc "$h" || rc=1
+        "$CLANG" -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only -xc "$h" || rc=1
+        if command -v g++ > /dev/null; then g++ -std=c++11 -Wall -Wextra -Werror -pedantic -fsyntax-only -xc++ "$h" || rc=1; fi
+        n=$((n + 1))
+    done
+    echo "$n headers"
+    return $rc
+}
+
+installed() { # install into a stage, build tests/api and examples against it as a stranger would, run the former
+    local stage src name flags passed=0 failed=0
+    stage=$(realpath -m "$BUILD/stage")
+    rm -rf "$stage"
+    "$MAKE" --no-print-directory -s BUILD="$BUILD" CC="$CC" WERROR=-Werror PREFIX=/usr DESTDIR="$stage" install || return 1
+    flags=$(PKG_CONFIG_SYSROOT_DIR=$stage PKG_CONFIG_PATH=$stage/usr/lib/pkgconfig pkg-config --cflags --libs pinhole) || return 1
+    [ -f "$stage/usr/include/pinhole.h" ] || { echo "no public header yet"; return 0; }
+    for src in tests/api/*.c examples/*.c; do
+        [ -e "$src" ] || continue
+        name=$BUILD/test/$(basename "${src%.c}")
+        # shellcheck disable=SC2086
+        if ! "$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -o "$name" "$src" $flags -lm -pthread; then
+            echo "$src: does not build"
+            failed=$((failed + 1))
+        elif [[ $src == examples/* ]] || LD_LIBRARY_PATH=$stage/usr/lib timeout 300 "$name"; then
+            echo "$src: ok"
+            passed=$((passed + 1))
+        else
+            echo "$src: FAILED"
+            failed=$((failed + 1))
+        fi
+    done
+    "$MAKE" --no-print-directory -s BUILD="$BUILD" CC="$CC" WERROR=-Werror PREFIX=/usr DESTDIR="$stage" uninstall || return 1
+    local left
+    left=$(find "$stage" -type f -o -type l)
+    [ -z "$left" ] || { echo "uninstall leaves: $left"; return 1; }
+    # Those of an API test's own sums that stand above count too; this is one for each program.
+    echo "$passed passed, $failed failed"
+    [ $failed = 0 ]
+}
+
+step style-floors tools/check_floors.sh
+step style-tables tools/check_tables.sh
+step style-names tools/check_names.sh
+step style-text tools/check_text.sh
+step style-format tools/format.sh --check
+
+step build mk BUILD="$BUILD" CC="$CC" WERROR=-Werror build unit-programs
+step build-clang mk BUILD="$BUILD/clang" CC="$CLANG" OPT=-O0 WERROR=-Werror objects
+
+for room in $ROOMS; do step "unit-$room" "$BUILD/unit-$room"; done
+if [ -e tests/check/main.c ]; then step check mk BUILD="$BUILD" CC="$CC" WERROR=-Werror check; fi
+
+asan=(BUILD="$BUILD/asan" CC="$CC" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" OPT="-O1 -g")
+step asan-build mk "${asan[@]}" unit-programs
+for room in $ROOMS; do step "asan-$room" calm "$BUILD/asan/unit-$room"; done
+if [ -e tests/check/main.c ]; then step asan-check mk "${asan[@]}" check; fi
+
+tsan=(BUILD="$BUILD/tsan" CC="$CC" SAN=-fsanitize=thread OPT="-O1 -g")
+for room in base engine flow sched; do
+    [ -e "tests/unit/$room/tests.def" ] || continue
+    step "tsan-$room-build" mk "${tsan[@]}" "$BUILD/tsan/unit-$room"
+    step "tsan-$room" calm "$BUILD/tsan/unit-$room"
+done
+
+step headers each_header
+step api installed
+
+if compgen -G 'tests/flow/*.sh' > /dev/null; then
+    step flow env PINHOLE="$BUILD/pinhole" BUILD="$BUILD" tools/run_scripts.sh tests/flow
+    step asan-pinhole mk "${asan[@]}" "$BUILD/asan/pinhole"
+    step asan-flow env PINHOLE="$BUILD/asan/pinhole" PINHOLE_ASAN=1 BUILD="$BUILD" tools/run_scripts.sh tests/flow
+fi
+
+if compgen -G 'tests/fuzz/fuzz_*.c' > /dev/null; then
+    step fuzz-build mk BUILD="$BUILD" CLANG="$CLANG" fuzz-programs
+    step fuzz "$MAKE" --no-print-directory -s BUILD="$BUILD" CLANG="$CLANG" JOBS="$JOBS" SECONDS_EACH=2 fuzz
+fi
+
+if [ -e tests/check/main.c ] && command -v aarch64-linux-gnu-gcc > /dev/null && command -v qemu-aarch64 > /dev/null; then
+    step arm64-check mk BUILD="$BUILD" arm64-check
+fi
+
+echo "took $((SECONDS - began)) s"
+[ $((total_passed + total_failed)) -gt 0 ] || total_failed=1
+echo "$total_passed passed, $total_failed failed"
+[ $total_failed = 0 ]
