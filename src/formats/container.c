@@ -1,0 +1,100 @@
+/* container.c - tells model files apart by their first bytes, and names those that are not read.
+ *
+ * ONNX has no magic: a file counts as ONNX when its first protobuf fields are
+ * those of a ModelProto (onnx.proto), beginning with ir_version.
+ */
+#include "formats/container.h"
+#include "base/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *ph_container_name(ph_container c) {
+    static const char *const name[] = {"Hugging Face directory", "GGUF", "safetensors", "ONNX"};
+    return name[c];
+}
+
+/* Formats that people try, and what to do with them. */
+static const struct {
+    const char *magic;
+    size_t      at, n;
+    const char *what;
+} others[] = {
+    {"PK\3\4", 0, 4, "a zip archive, as PyTorch writes its checkpoints: convert it to safetensors"},
+    {"\x80\x02", 0, 2, "a Python pickle, as PyTorch writes its checkpoints: convert it to safetensors"},
+    {"\x80\x04", 0, 2, "a Python pickle, as PyTorch writes its checkpoints: convert it to safetensors"},
+    {"lmgg", 0, 4, "a GGML file from before GGUF: convert it to GGUF"},
+    {"tjgg", 0, 4, "a GGJT file from before GGUF: convert it to GGUF"},
+    {"FUGG", 0, 4, "a big-endian GGUF file; only little-endian ones are read"},
+    {"\x89HDF\r\n", 0, 6, "an HDF5 file, as Keras writes: convert it to safetensors"},
+    {"TFL3", 4, 4, "a TensorFlow Lite model: export the model to ONNX instead"},
+    {"version https://git-lfs", 0, 23, "a Git LFS pointer, not the file itself: fetch it with git lfs pull"},
+    {"<!DOCTYPE", 0, 9, "an HTML page: the download failed"},
+    {"<html", 0, 5, "an HTML page: the download failed"},
+    {"\x1f\x8b", 0, 2, "a gzip archive: unpack it"},
+    {"ustar", 257, 5, "a tar archive: unpack it"},
+};
+
+static uint64_t little_endian(const uint8_t *p) {
+    uint64_t v = 0;
+    for (int i = 7; i >= 0; i--) v = v << 8 | p[i];
+    return v;
+}
+
+static int is_safetensors(const uint8_t *b, size_t n) {
+    return n > 8 && b[8] == '{' && little_endian(b) >= 2 && little_endian(b) <= 100000000;
+}
+
+/* {"metadata": ..., "weight_map": ...}: both keys stand near the front or the back; the reader will see. */
+static int is_index(const uint8_t *b, size_t n) {
+    return b[0] == '{' && memmem(b, n < 65536 ? n : 65536, "\"weight_map\"", 12);
+}
+
+/* ir_version, a small number, then another field of ModelProto with its right wire type. */
+static int is_onnx(const uint8_t *b, size_t n) {
+    static const uint8_t next[] = {0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72, 0xa2, 0xca};
+    return n >= 4 && b[0] == 0x08 && b[1] >= 1 && b[1] < 64 && memchr(next, b[2], sizeof next);
+}
+
+ph_rc ph_container_detect_bytes(const uint8_t *bytes, size_t n, const char *name, ph_container *out,
+                                ph_err *err) {
+    if (!n) return PH_FAIL(err, PH_EFORMAT, "%.200s: the file is empty", name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (n >= others[i].at + others[i].n && !memcmp(bytes + others[i].at, others[i].magic, others[i].n))
+            return PH_FAIL(err, PH_EUNSUP, "%.160s: %s", name, others[i].what);
+    if (n >= 4 && !memcmp(bytes, "GGUF", 4))
+        *out = PH_CONTAINER_GGUF;
+    else if (is_safetensors(bytes, n) || is_index(bytes, n))
+        *out = PH_CONTAINER_SAFETENSORS;
+    else if (is_onnx(bytes, n))
+        *out = PH_CONTAINER_ONNX;
+    else
+        return PH_FAIL(err, PH_EFORMAT,
+                       "%.160s: no model format that is read (expected GGUF, safetensors, ONNX or a Hugging "
+                       "Face directory)",
+                       name);
+    return PH_OK;
+}
+
+/* A directory is taken by its config; without one the message says what else stands there. */
+static ph_rc detect_dir(const char *path, ph_container *out, ph_err *err) {
+    char name[4096];
+    if (snprintf(name, sizeof name, "%s/config.json", path) < (int)sizeof name && ph_path_is_file(name)) {
+        *out = PH_CONTAINER_HFDIR;
+        return PH_OK;
+    }
+    return PH_FAIL(err, PH_EFORMAT,
+                   "%.160s: a directory without config.json; expected a Hugging Face directory (config.json, "
+                   "model.safetensors, tokenizer.json) or the path of a model file",
+                   path);
+}
+
+ph_rc ph_container_detect(const char *path, ph_container *out, ph_err *err) {
+    const char *slash = strrchr(path, '/');
+    ph_file     f = {0};
+    if (ph_path_is_dir(path)) return detect_dir(path, out, err);
+    PH_TRY(ph_file_open(&f, path, err));
+    ph_rc rc = ph_container_detect_bytes(f.bytes, f.n, slash ? slash + 1 : path, out, err);
+    ph_file_close(&f);
+    return rc;
+}
