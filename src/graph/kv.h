@@ -1,0 +1,82 @@
+/* kv.h - the KV cache: a graph value of class state, made of pages.
+ *
+ * A page holds PH_KV_PAGE tokens of one layer:
+ *
+ *     header | K [n_kv_heads, 64, d_k] | V [n_kv_heads, 64, d_v]      stored as the page's dtype
+ *
+ * A sequence is, per layer, a list of pages; pages may be shared by sequences
+ * (references) and differ in dtype.  Keys are stored after rotation.  Pages come
+ * from one slab, so appending a token never calls malloc.
+ */
+#ifndef PH_GRAPH_KV_H
+#define PH_GRAPH_KV_H
+
+#include "base/err.h"
+#include "base/slab.h"
+#include "tensor/dtype.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PH_KV_PAGE = 64 };
+
+typedef struct ph_kv_layer {
+    int n_heads, d_k, d_v; /* KV heads of this layer and their sizes */
+} ph_kv_layer;
+
+typedef struct ph_kv_spec {
+    ph_kv_layer *layer; /* [n_layers], borrowed */
+    int          n_layers;
+    int          n_sequences; /* at most */
+    int          context;     /* tokens a sequence can hold, at most */
+    size_t       tokens;      /* tokens of all sequences together, at most (pages are rounded up) */
+    ph_dtype     dtype;       /* PH_F32 or PH_F16 */
+} ph_kv_spec;
+
+typedef struct ph_kv_page {
+    ph_dtype dtype;
+    int      count;      /* tokens stored, 0..64 */
+    int      references; /* sequences that list it */
+    int      layer;
+    int32_t  position; /* index in the sequence of its first token */
+    void    *k, *v;    /* [n_heads, 64, d] in this page's block */
+} ph_kv_page;
+
+typedef struct ph_kv ph_kv;
+
+ph_rc  ph_kv_bytes(const ph_kv_spec *spec, size_t *out, ph_err *err); /* all that open() will take */
+size_t ph_kv_page_bytes(const ph_kv_spec *spec, int layer); /* one page's block, rounded as the slab does */
+ph_rc  ph_kv_open(ph_kv **kv, const ph_kv_spec *spec, ph_err *err);
+void   ph_kv_close(ph_kv *kv);
+
+ph_rc ph_kv_begin(ph_kv *kv, int *sequence,
+                  ph_err *err);                    /* an empty sequence; PH_ELIMIT when all are in use */
+void  ph_kv_end(ph_kv *kv, int sequence);          /* its pages go back */
+int   ph_kv_length(const ph_kv *kv, int sequence); /* tokens, committed */
+/* Make room for tokens up to `length` in every layer (pages are taken now, so that a step cannot fail), and
+ * set the length.  Errors: PH_ECONTEXT beyond spec.context; PH_ENOMEM no page left (nothing changes then). */
+ph_rc ph_kv_extend(ph_kv *kv, int sequence, int length, ph_err *err);
+void  ph_kv_truncate(ph_kv *kv, int sequence, int length); /* forget tokens from `length` on */
+/* Page that holds token `index`, already reserved. */
+ph_kv_page *ph_kv_at(const ph_kv *kv, int layer, int sequence, int index);
+
+int         ph_kv_layers(const ph_kv *kv);
+ph_kv_layer ph_kv_layer_at(const ph_kv *kv, int layer);
+size_t      ph_kv_used_bytes(const ph_kv *kv); /* pages given out, bytes */
+void        ph_kv_stats(const ph_kv *kv, ph_slab_stats *out);
+
+/* The rows input of a language graph: one record a row of this step, [R, PH_ROW_FIELDS] i32. */
+enum {
+    PH_ROW_SEQUENCE, /* sequence id of the KV cache */
+    PH_ROW_INDEX,    /* where the row's key goes: its index in the sequence */
+    PH_ROW_POS_T,    /* positions for rope; all three equal for plain text */
+    PH_ROW_POS_H,
+    PH_ROW_POS_W,
+    PH_ROW_SPAN, /* keys [0, span) are seen (before the node's own window): index + 1 if causal, the end of a
+                  * bidirectional span otherwise */
+    PH_ROW_KIND, /* 0 text, 1 visual */
+    PH_ROW_RESERVED,
+    PH_ROW_FIELDS
+};
+
+#endif

@@ -1,0 +1,68 @@
+/* op.h - operators: one file each in op/, one const ph_op, one line in op.def.
+ *
+ * An operator is its schema, its shape inference, its meaning on the reference
+ * kernels (`eval`: folding, tests, and the native engine's slow path) and, when
+ * it is differentiable, its gradient.  Fast lowerings belong to the engines.
+ */
+#ifndef PH_GRAPH_OP_H
+#define PH_GRAPH_OP_H
+
+#include "graph/graph.h"
+#include "graph/kv.h"
+#include "kernels/kernels.h"
+
+/* A dense array at run time, C order.  For a stored weight, data is NULL and storage says where it is. */
+typedef struct ph_array {
+    void             *data;
+    const ph_storage *storage;
+    ph_kv            *kv; /* states only */
+    ph_dtype          dtype;
+    int               rank;
+    int64_t           dim[PH_RANK_MAX];
+} ph_array;
+int64_t ph_array_count(const ph_array *a);
+
+/* What an evaluation may use besides its arrays. */
+typedef struct ph_eval {
+    const ph_kernels *kernels;
+    ph_arena         *scratch; /* reset by the caller between nodes */
+} ph_eval;
+
+typedef struct ph_op {
+    const char *name;   /* ONNX name */
+    const char *domain; /* "" (ai.onnx), "com.microsoft" or "pinhole" */
+    int         since;  /* opset that defines the semantics used here; 1 for own domains */
+    int         in_min, in_max, out_min, out_max; /* in_max -1: any number */
+    /* Types and shapes of the outputs from those of the inputs; out[k].dtype and .shape are set.  Must work
+     * with symbols.  Errors: PH_EMISMATCH with both shapes; PH_EUNSUP for an attribute value that is not
+     * done. */
+    ph_rc (*infer)(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err);
+    /* out[k].data is allocated with the inferred shape; inputs and outputs do not overlap. */
+    ph_rc (*eval)(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err);
+    /* Builds nodes that compute the gradients of the inputs; NULL: not differentiable (yet). */
+    ph_rc (*grad)(ph_graph *g, const ph_node *n, const int *out_grad, int *in_grad, ph_err *err);
+    const char *source; /* where the semantics are written down */
+    /* How many outputs this node has, between out_min and out_max; NULL: out_min. */
+    int (*outputs)(const ph_graph *g, const ph_node *n);
+    int has_effect; /* changes a state: never removed, merged or folded */
+} ph_op;
+
+const ph_op *ph_op_find(const char *name); /* or NULL */
+size_t       ph_op_count(void);
+const ph_op *ph_op_at(size_t i);
+
+#define PH_OP(name) extern const ph_op ph_op_##name;
+#include "graph/op.def"
+#undef PH_OP
+
+/* Run the whole graph with eval, node by node, on arrays from the arena: the definition of what a graph
+ * means. in/out are matched by value name order of ph_graph inputs; see graph/eval.c. */
+typedef struct ph_feed {
+    const char *name; /* input or state */
+    ph_array    array;
+} ph_feed;
+ph_rc ph_graph_eval(const ph_graph *g, const ph_syms *syms, const ph_feed *feeds, size_t n_feeds,
+                    const char *want, ph_array *out, const ph_kernels *kernels, ph_arena *arena, ph_err *err);
+
+#endif

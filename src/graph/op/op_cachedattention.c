@@ -1,0 +1,215 @@
+/* op_cachedattention.c - pinhole.CachedAttention: the step's keys and values go into the cache, then each row
+ * attends.
+ *
+ *     q [R, Hq*Dk]  k [R, Hkv*Dk]  v [R, Hkv*Dv]  rows [R, PH_ROW_FIELDS] i32  kv (a state)  ->  y [R, Hq*Dv]
+ *
+ * First every row's k and v are stored at PH_ROW_INDEX of its sequence, in the
+ * page's own type; then row r sees the keys in [max(0, index + 1 - window), span),
+ * absorbed page by page (64 keys), so neither the chunk nor the other rows change
+ * a result.  Room was made by ph_kv_extend before the step.
+ *
+ * Attributes: layer, num_heads, kv_num_heads; scale (1/sqrt(Dk)), softcap (0: none), window (0: none).
+ * Outputs 1 and 2 (attention received per key, entropy per query: attributes received, entropy) are in the
+ * schema and refused until an engine computes them.
+ */
+#include "graph/op/op_help.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct form {
+    int64_t heads, kv_heads, dk, dv;
+} form;
+
+static ph_rc form_of(const ph_node *n, int64_t q, int64_t k, int64_t v, form *f, ph_err *err) {
+    f->heads = ph_node_int(n, "num_heads", 0);
+    f->kv_heads = ph_node_int(n, "kv_num_heads", 0);
+    if (f->heads <= 0 || f->kv_heads <= 0 || f->heads % f->kv_heads || q % f->heads || k % f->kv_heads ||
+        v % f->kv_heads || !q || q / f->heads != k / f->kv_heads)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "CachedAttention: q, k, v of %" PRId64 ", %" PRId64 ", %" PRId64
+                       " elements in %" PRId64 " and %" PRId64 " heads",
+                       q, k, v, f->heads, f->kv_heads);
+    f->dk = q / f->heads;
+    f->dv = v / f->kv_heads;
+    return PH_OK;
+}
+
+static int outputs(const ph_graph *g, const ph_node *n) {
+    (void)g;
+    return ph_node_int(n, "entropy", 0) ? 3 : ph_node_int(n, "received", 0) ? 2 : 1;
+}
+
+static ph_rc check_attributes(const ph_node *n, ph_err *err) {
+    double  scale = ph_node_float(n, "scale", 1), cap = ph_node_float(n, "softcap", 0);
+    int64_t layer = ph_node_int(n, "layer", -1), window = ph_node_int(n, "window", 0);
+    if (n->n_out > 1)
+        return PH_FAIL(err, PH_EUNSUP, "CachedAttention: received and entropy are not computed");
+    if (layer < 0 || layer > INT32_MAX || window < 0 || window > INT32_MAX || !isfinite(scale) ||
+        !isfinite(cap) || cap < 0)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "CachedAttention: layer %" PRId64 ", window %" PRId64 ", scale %g, softcap %g", layer,
+                       window, scale, cap);
+    return PH_OK;
+}
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    const ph_value *kv = ph_in(g, n, 4);
+    form            f;
+    PH_TRY(check_attributes(n, err));
+    for (int i = 0; i < 4; i++) {
+        PH_TRY(ph_want(g, n, i, i == 3 ? PH_I32 : PH_F32, 2, err));
+        const ph_shape *s = &ph_in(g, n, i)->shape, *q = &ph_in(g, n, 0)->shape;
+        if (!ph_dim_is_fixed(s->dim[1]) || !ph_dim_same(s->dim[0], q->dim[0]) ||
+            (i == 3 && s->dim[1].mul != PH_ROW_FIELDS))
+            return ph_disagree(q, s, "CachedAttention wants as many rows in q, k, v and rows[R, 8]", err);
+    }
+    if (kv->cls != PH_VALUE_STATE)
+        return PH_FAIL(err, PH_EMISMATCH, "CachedAttention: %s is no state", kv->name);
+    ph_shape y = ph_in(g, n, 0)->shape;
+    PH_TRY(form_of(n, y.dim[1].mul, ph_in(g, n, 1)->shape.dim[1].mul, ph_in(g, n, 2)->shape.dim[1].mul, &f,
+                   err));
+    if (!ph_dim_mul(ph_dim_of(f.heads), ph_dim_of(f.dv), &y.dim[1]))
+        return PH_FAIL(err, PH_ELIMIT, "CachedAttention: too many elements");
+    ph_infer_set(&out[0], PH_F32, &y);
+    return PH_OK;
+}
+
+/* The rows come from outside the graph: each must point into room that was made. */
+static ph_rc check_row(const ph_kv *kv, const int32_t *row, int64_t r, ph_err *err) {
+    int length = ph_kv_length(kv, row[PH_ROW_SEQUENCE]);
+    if (row[PH_ROW_INDEX] < 0 || row[PH_ROW_INDEX] >= length || row[PH_ROW_SPAN] < 0 ||
+        row[PH_ROW_SPAN] > length)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "CachedAttention: row %" PRId64
+                       " is token %d of sequence %d and sees %d keys; the sequence has "
+                       "%d tokens",
+                       r, row[PH_ROW_INDEX], row[PH_ROW_SEQUENCE], row[PH_ROW_SPAN], length);
+    return PH_OK;
+}
+
+/* Write heads of d floats to slot `slot` of [n_heads, 64, d]. */
+static void store(const ph_eval *e, void *page, ph_dtype dtype, const float *x, int64_t heads, int64_t d,
+                  int64_t slot) {
+    for (int64_t h = 0; h < heads; h++) {
+        int64_t at = (h * PH_KV_PAGE + slot) * d;
+        if (dtype == PH_F16)
+            e->kernels->f16_of((uint16_t *)page + at, x + h * d, (size_t)d);
+        else
+            memcpy((float *)page + at, x + h * d, (size_t)d * sizeof *x);
+    }
+}
+
+/* One row and one key head: a->q points at its group of query heads. */
+static void attend_row(const ph_eval *e, const ph_kv *kv, int layer, const int32_t *row, int64_t window,
+                       int64_t head, ph_attend *a, int32_t *lo, int32_t *hi) {
+    int64_t from = window && row[PH_ROW_INDEX] + 1 > window ? row[PH_ROW_INDEX] + 1 - window : 0;
+    int64_t end = row[PH_ROW_SPAN];
+    for (size_t i = 0; i < a->n_q; i++) a->m[i] = -INFINITY, a->l[i] = 0;
+    for (size_t i = 0; i < a->n_q * a->dv; i++) a->acc[i] = 0;
+    for (int64_t begin = from / PH_KV_PAGE * PH_KV_PAGE; begin < end; begin += PH_KV_PAGE) {
+        const ph_kv_page *page = ph_kv_at(kv, layer, row[PH_ROW_SEQUENCE], (int)begin);
+        size_t            k_at = (size_t)head * PH_KV_PAGE * a->d, v_at = (size_t)head * PH_KV_PAGE * a->dv;
+        for (size_t i = 0; i < a->n_q; i++) {
+            lo[i] = (int32_t)(from > begin ? from - begin : 0);
+            hi[i] = (int32_t)(end - begin < PH_KV_PAGE ? end - begin : PH_KV_PAGE);
+        }
+        size_t item = ph_dtype_bytes(page->dtype);
+        a->k = (const char *)page->k + k_at * item;
+        a->v = (const char *)page->v + v_at * item;
+        (page->dtype == PH_F16 ? e->kernels->attend_F16 : e->kernels->attend_F32)(a);
+    }
+}
+
+typedef struct job {
+    form           f;
+    ph_kv         *kv;
+    int            layer;
+    int64_t        window;
+    const int32_t *rows; /* [R, PH_ROW_FIELDS] */
+    const float   *q;
+    float         *y;
+    float          scale, softcap;
+} job;
+
+static ph_rc attend_all(const job *j, int64_t count, const ph_eval *e, ph_err *err) {
+    int64_t   group = j->f.heads / j->f.kv_heads;
+    ph_attend a = {.q_stride = (size_t)j->f.dk, .k_stride = (size_t)j->f.dk, .v_stride = (size_t)j->f.dv};
+    void     *lo, *hi;
+    a.n_q = (size_t)group, a.d = (size_t)j->f.dk, a.dv = (size_t)j->f.dv;
+    a.scale = j->scale, a.softcap = j->softcap;
+    PH_TRY(ph_scratch(&a.m, group, e, err));
+    PH_TRY(ph_scratch(&a.l, group, e, err));
+    PH_TRY(ph_scratch(&a.acc, group * j->f.dv, e, err));
+    PH_TRY(ph_scratch(&a.scratch, group * PH_KV_PAGE, e, err));
+    PH_TRY(ph_arena_carve(e->scratch, &lo, (size_t)group, sizeof(int32_t), err));
+    PH_TRY(ph_arena_carve(e->scratch, &hi, (size_t)group, sizeof(int32_t), err));
+    a.lo = lo, a.hi = hi;
+    for (int64_t r = 0; r < count; r++)
+        for (int64_t h = 0; h < j->f.kv_heads; h++) {
+            float *y = j->y + (r * j->f.heads + h * group) * j->f.dv;
+            a.q = j->q + (r * j->f.heads + h * group) * j->f.dk;
+            attend_row(e, j->kv, j->layer, j->rows + r * PH_ROW_FIELDS, j->window, h, &a, lo, hi);
+            for (int64_t i = 0; i < group * j->f.dv; i++)
+                y[i] = a.l[i / j->f.dv] > 0 ? a.acc[i] / a.l[i / j->f.dv] : 0;
+        }
+    return PH_OK;
+}
+
+static ph_rc check_kv(const ph_kv *kv, int64_t layer, const form *f, ph_err *err) {
+    if (!kv) return PH_FAIL(err, PH_EMISMATCH, "CachedAttention: no KV cache was given");
+    if (layer >= ph_kv_layers(kv))
+        return PH_FAIL(err, PH_EMISMATCH, "CachedAttention: layer %" PRId64 " of a cache of %d", layer,
+                       ph_kv_layers(kv));
+    ph_kv_layer l = ph_kv_layer_at(kv, (int)layer);
+    if (l.n_heads != f->kv_heads || l.d_k != f->dk || l.d_v != f->dv)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "CachedAttention: layer %" PRId64 " of the cache has %d heads of %d and %d", layer,
+                       l.n_heads, l.d_k, l.d_v);
+    return PH_OK;
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    job          j = {.kv = in[4].kv, .y = out->data};
+    const float *k, *v;
+    ph_array     rows;
+    int64_t      layer = ph_node_int(n, "layer", 0);
+    (void)g;
+    PH_TRY(form_of(n, in[0].dim[1], in[1].dim[1], in[2].dim[1], &j.f, err));
+    PH_TRY(check_kv(j.kv, layer, &j.f, err));
+    PH_TRY(ph_floats(&j.q, &in[0], e, err));
+    PH_TRY(ph_floats(&k, &in[1], e, err));
+    PH_TRY(ph_floats(&v, &in[2], e, err));
+    PH_TRY(ph_dense(&rows, &in[3], e, err));
+    j.layer = (int)layer;
+    j.rows = rows.data;
+    j.window = ph_node_int(n, "window", 0);
+    j.scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)j.f.dk));
+    j.softcap = (float)ph_node_float(n, "softcap", 0);
+    for (int64_t r = 0; r < in[0].dim[0]; r++) {
+        const int32_t *row = j.rows + r * PH_ROW_FIELDS;
+        PH_TRY(check_row(j.kv, row, r, err));
+        const ph_kv_page *page = ph_kv_at(j.kv, j.layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
+        int64_t           slot = row[PH_ROW_INDEX] % PH_KV_PAGE;
+        store(e, page->k, page->dtype, k + r * j.f.kv_heads * j.f.dk, j.f.kv_heads, j.f.dk, slot);
+        store(e, page->v, page->dtype, v + r * j.f.kv_heads * j.f.dv, j.f.kv_heads, j.f.dv, slot);
+    }
+    return attend_all(&j, in[0].dim[0], e, err);
+}
+
+const ph_op ph_op_CachedAttention = {
+    .name = "CachedAttention",
+    .domain = "pinhole",
+    .since = 1,
+    .in_min = 5,
+    .in_max = 5,
+    .out_min = 1,
+    .out_max = 3,
+    .infer = infer,
+    .eval = eval,
+    .source = "the design: KV; online softmax arXiv:1805.02867",
+    .outputs = outputs,
+    .has_effect = 1,
+};

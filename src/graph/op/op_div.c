@@ -1,0 +1,34 @@
+/* op_div.c - Div: a / b, broadcast as numpy does. Whole numbers are cut towards zero; a zero divisor of whole
+ * numbers is an error. */
+#include "graph/op/op_help.h"
+
+static float real(float a, float b) {
+    return a / b;
+}
+
+static int whole(int64_t a, int64_t b, int64_t *out) {
+    if (!b) return 0;
+    *out = b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+    return 1;
+}
+
+static const ph_binary div = {real, whole};
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    (void)g, (void)n;
+    return ph_eval_binary(in, out, &div, e, err);
+}
+
+const ph_op ph_op_Div = {
+    .name = "Div",
+    .domain = "",
+    .since = 14,
+    .in_min = 2,
+    .in_max = 2,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = ph_infer_binary,
+    .eval = eval,
+    .source = "onnx.ai/onnx/operators/onnx__Div.html",
+};

@@ -1,0 +1,67 @@
+/* op_linear.c - pinhole.Linear: y[.., N] = x[.., K] W[N, K]^T + b[N].
+ *
+ * The one product with a stored weight: W may be any storage type that can be
+ * unpacked, and is read where it lies.  Importers turn MatMul and Gemm into this.
+ */
+#include "graph/op/op_help.h"
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    const ph_shape *x, *w;
+    ph_shape        y;
+    PH_TRY(ph_want(g, n, 0, PH_F32, -1, err));
+    PH_TRY(ph_want(g, n, 1, PH_F32, 2, err));
+    x = &ph_in(g, n, 0)->shape;
+    w = &ph_in(g, n, 1)->shape;
+    if (x->rank < 1 || !ph_dim_same(x->dim[x->rank - 1], w->dim[1]))
+        return ph_disagree(x, w, "Linear wants x[.., K] and W[N, K]", err);
+    if (ph_in(g, n, 2)) {
+        PH_TRY(ph_want(g, n, 2, PH_F32, 1, err));
+        if (!ph_dim_same(ph_in(g, n, 2)->shape.dim[0], w->dim[0]))
+            return ph_disagree(w, &ph_in(g, n, 2)->shape, "Linear wants W[N, K] and b[N]", err);
+    }
+    y = *x;
+    y.dim[y.rank - 1] = w->dim[0];
+    ph_infer_set(&out[0], PH_F32, &y);
+    return PH_OK;
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    const float *x, *b;
+    float       *scratch, *y = out->data;
+    (void)g;
+    PH_TRY(ph_floats(&x, &in[0], e, err));
+    size_t rows = (size_t)ph_span(out, 0, out->rank - 1), cols = (size_t)in[1].dim[0],
+           k = (size_t)in[1].dim[1], stride = k * sizeof(float);
+    const void       *w = in[1].data;
+    ph_dtype          type = PH_F32;
+    const ph_storage *s = in[1].storage;
+    if (!w && s) {
+        w = s->plane[PH_PLANE_DATA].bytes;
+        stride = s->plane[PH_PLANE_DATA].row_stride;
+        type = s->dtype;
+    }
+    if (!rows || !cols) return PH_OK;
+    if (!w && k) return PH_FAIL(err, PH_EUNSUP, "Linear: the weight has no bytes");
+    PH_TRY(ph_scratch(&scratch, (int64_t)PH_LINEAR_SCRATCH(k), e, err));
+    ph_linear_run(e->kernels, ph_linear_of(e->kernels, type), y, cols, x, k, w, stride, rows, cols, k,
+                  scratch);
+    if (n->n_in > 2 && n->in[2] >= 0) {
+        PH_TRY(ph_floats(&b, &in[2], e, err));
+        e->kernels->add_row(y, y, b, rows, cols);
+    }
+    return PH_OK;
+}
+
+const ph_op ph_op_Linear = {
+    .name = "Linear",
+    .domain = "pinhole",
+    .since = 1,
+    .in_min = 2,
+    .in_max = 3,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+    .source = "the design: one product for every storage type",
+};

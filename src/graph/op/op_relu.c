@@ -1,0 +1,21 @@
+/* op_relu.c - Relu: max(x, 0), element by element. */
+#include "graph/op/op_help.h"
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    (void)g, (void)n;
+    return ph_eval_unary(in, out, e->kernels->relu, e, err);
+}
+
+const ph_op ph_op_Relu = {
+    .name = "Relu",
+    .domain = "",
+    .since = 14,
+    .in_min = 1,
+    .in_max = 1,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = ph_infer_same,
+    .eval = eval,
+    .source = "onnx.ai/onnx/operators/onnx__Relu.html",
+};

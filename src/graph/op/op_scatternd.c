@@ -1,0 +1,80 @@
+/* op_scatternd.c - ScatterND (opset 18): data with the slices at `indices` replaced by `updates`.
+ *
+ * This is where visual tokens take their places among the words: data [R, d],
+ * indices [V, 1], updates [V, d].  Later updates of the same place win.  Reductions
+ * are not done.
+ */
+#include "graph/op/op_help.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    const ph_value *data = ph_in(g, n, 0);
+    ph_shape        want = {0};
+    PH_TRY(ph_want(g, n, 0, data->dtype, -1, err));
+    PH_TRY(ph_want_index(g, n, 1, err));
+    PH_TRY(ph_want(g, n, 2, data->dtype, -1, err));
+    const ph_shape *d = &data->shape, *index = &ph_in(g, n, 1)->shape, *updates = &ph_in(g, n, 2)->shape;
+    if (strcmp(ph_node_text(n, "reduction", "none"), "none"))
+        return PH_FAIL(err, PH_EUNSUP, "ScatterND: only reduction \"none\" is done");
+    if (!index->rank || !ph_dim_is_fixed(index->dim[index->rank - 1]) ||
+        index->dim[index->rank - 1].mul > d->rank)
+        return ph_disagree(d, index, "ScatterND wants indices [.., k], k at most the rank of the data", err);
+    int k = (int)index->dim[index->rank - 1].mul;
+    if (index->rank - 1 + d->rank - k > PH_RANK_MAX)
+        return ph_disagree(d, index, "ScatterND's updates would have more than 8 dimensions", err);
+    for (int i = 0; i + 1 < index->rank; i++) want.dim[want.rank++] = index->dim[i];
+    for (int i = k; i < d->rank; i++) want.dim[want.rank++] = d->dim[i];
+    if (!ph_shape_same(&want, updates))
+        return ph_disagree(updates, &want, "updates of ScatterND, and wanted", err);
+    ph_infer_set(&out[0], data->dtype, d);
+    return PH_OK;
+}
+
+/* Where the slice of index tuple i begins, in slices. */
+static ph_rc place(const ph_array *data, const ph_array *index, int64_t i, int k, int64_t *out, ph_err *err) {
+    int64_t at = 0;
+    for (int d = 0; d < k; d++) {
+        int64_t one = ph_int_at(index, i * k + d), size = data->dim[d];
+        if (one < -size || one >= size)
+            return PH_FAIL(err, PH_EMISMATCH, "ScatterND: index %" PRId64 " of %" PRId64 " entries", one,
+                           size);
+        at = at * size + (one < 0 ? one + size : one);
+    }
+    *out = at;
+    return PH_OK;
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    ph_array index, updates;
+    int64_t  at = 0;
+    (void)g, (void)n;
+    PH_TRY(ph_eval_reshape(&in[0], out, e, err));
+    PH_TRY(ph_dense(&index, &in[1], e, err));
+    PH_TRY(ph_dense(&updates, &in[2], e, err));
+    int     k = (int)index.dim[index.rank - 1];
+    int64_t count = ph_span(&index, 0, index.rank - 1);
+    size_t  slice = (size_t)ph_span(out, k, out->rank) * ph_dtype_bytes(out->dtype);
+    for (int64_t i = 0; i < count; i++) {
+        PH_TRY(place(out, &index, i, k, &at, err));
+        if (slice)
+            memcpy((char *)out->data + (size_t)at * slice, (const char *)updates.data + (size_t)i * slice,
+                   slice);
+    }
+    return PH_OK;
+}
+
+const ph_op ph_op_ScatterND = {
+    .name = "ScatterND",
+    .domain = "",
+    .since = 18,
+    .in_min = 3,
+    .in_max = 3,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+    .source = "onnx.ai/onnx/operators/onnx__ScatterND.html",
+};
