@@ -6,7 +6,7 @@
  *
  * The first look rewrites into a copy only what needs it:
  *     NaN, Infinity, -Infinity   ->  a string that begins with a noncharacter
- *     an integer of 19 digits    ->  the same with ".0", so that it is a real
+ *     an integer beyond int64    ->  the same with ".0", so that it is a real
  */
 #include "formats/json.h"
 
@@ -27,7 +27,7 @@ static const struct {
     {"Infinity", "\"" ODD "inf\"", ODD "inf", INFINITY},
     {"-Infinity", "\"" ODD "neg\"", ODD "neg", -INFINITY},
 };
-enum { N_ODD = sizeof odd / sizeof *odd, DIGITS_SAFE = 18 };
+enum { N_ODD = sizeof odd / sizeof *odd, DIGITS_SAFE = 19 };
 
 /* ---- the first look ---- */
 
@@ -54,6 +54,11 @@ static size_t pass_string(look *l, size_t i) {
     return i;
 }
 
+/* Is this number of n digits beyond int64?  (-2^63 itself counts as beyond; nobody writes it.) */
+static int is_wide(const char *digits, size_t n) {
+    return n > DIGITS_SAFE || (n == DIGITS_SAFE && memcmp(digits, "9223372036854775807", DIGITS_SAFE) > 0);
+}
+
 /* A run of token characters: a number, a word, or nonsense that jansson will name. */
 static size_t pass_word(look *l, size_t i) {
     size_t begin = i, digits = 0, others = 0;
@@ -70,7 +75,7 @@ static size_t pass_word(look *l, size_t i) {
             return i;
         }
     put(l, l->in + begin, i - begin);
-    if (digits > DIGITS_SAFE && !others) {
+    if (!others && is_wide(l->in + i - digits, digits)) {
         put(l, ".0", 2);
         l->n_odd++;
     }
