@@ -165,6 +165,10 @@ static inline float f16_scalar(const uint8_t *p) {
     return _cvtsh_ss(h);
 }
 
+static inline vf v_once(vf a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
 static inline vf v_twice(const float *p) {
     __m256 a = _mm256_castps128_ps256(_mm_loadu_ps(p));
     return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));

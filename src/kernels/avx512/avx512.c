@@ -157,6 +157,10 @@ static inline float f16_scalar(const uint8_t *p) {
     return _cvtsh_ss(h);
 }
 
+static inline vf v_once(vf a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
 static inline vf v_twice(const float *p) {
     __m512i at = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
     return _mm512_permutexvar_ps(at, _mm512_castps256_ps512(_mm256_loadu_ps(p)));

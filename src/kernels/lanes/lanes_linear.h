@@ -72,7 +72,7 @@ INLINE void tile(size_t rows, size_t cols, vf (*sums)[GROUP], const float *x, si
         for (size_t r = 0; r < rows; r++) v[r] = v_load(&x[r * x_stride + i]);
         UNROLL
         for (size_t c = 0; c < cols; c++) {
-            vf u = v_load(&w[c * w_stride + i * sizeof(float)]);
+            vf u = v_once(v_load(&w[c * w_stride + i * sizeof(float)]));
             UNROLL
             for (size_t r = 0; r < rows; r++) sum[r][c] = v_fma(u, v[r], sum[r][c]);
         }
