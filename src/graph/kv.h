@@ -57,7 +57,11 @@ int   ph_kv_length(const ph_kv *kv, int sequence); /* tokens, committed */
  * set the length.  Errors: PH_ECONTEXT beyond spec.context; PH_ENOMEM no page left (nothing changes then). */
 ph_rc ph_kv_extend(ph_kv *kv, int sequence, int length, ph_err *err);
 void  ph_kv_truncate(ph_kv *kv, int sequence, int length); /* forget tokens from `length` on */
-/* Page that holds token `index`, already reserved. */
+/* Let the empty sequence `to` begin with the whole pages of the first `length` tokens of `from`, shared;
+ * returns the tokens taken over, a multiple of PH_KV_PAGE.  A shared page that must be written is copied by
+ * ph_kv_extend. */
+int ph_kv_share(ph_kv *kv, int from, int length, int to);
+/* Page that holds token `index`, already reserved; NULL: it is not. */
 ph_kv_page *ph_kv_at(const ph_kv *kv, int layer, int sequence, int index);
 
 int         ph_kv_layers(const ph_kv *kv);

@@ -56,8 +56,10 @@ const ph_op *ph_op_at(size_t i);
 #include "graph/op.def"
 #undef PH_OP
 
-/* Run the whole graph with eval, node by node, on arrays from the arena: the definition of what a graph
- * means. in/out are matched by value name order of ph_graph inputs; see graph/eval.c. */
+/* Run a graph with eval, node by node, on arrays from the arena: the definition of what a graph means.
+ * Feeds are matched by name.  want: a value's name, only what it needs is run, and *out is that array; NULL:
+ * every node is run and out is [n_values], by value id (constants and inputs that nobody reads stay zeroed).
+ * The arena holds every array made. */
 typedef struct ph_feed {
     const char *name; /* input or state */
     ph_array    array;

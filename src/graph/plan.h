@@ -19,6 +19,8 @@ typedef struct ph_life {
 /* Greedy by size (Pisarchyk and Lee, arXiv:2001.03288): buffers whose lives touch never overlap.  Allocates
  * nothing: order[n] is scratch.  *peak is the end of the highest buffer.  Same input, same offsets. */
 ph_rc ph_layout(ph_life *life, size_t n, size_t *order, size_t *peak, ph_err *err);
+/* What no layout can go below: the largest sum of buffers that stand at one step. */
+size_t ph_layout_bound(const ph_life *life, size_t n);
 
 /* ---- what an engine says it needs for one part at given sizes, bytes ---- */
 typedef struct ph_need {
@@ -36,7 +38,7 @@ typedef struct ph_need {
 /* The six kinds, and what stands beside them. */
 typedef struct ph_memory {
     size_t input, activations, weights, engine, reserve, pools; /* the six kinds */
-    size_t kv;        /* pages touched by the load (a part of pools: counted once, in kv) */
+    size_t kv; /* pages touched by the load; pools holds the other pools only, so total counts each once */
     size_t tokenizer; /* tables, with the transient of loading them if that is the peak */
     size_t base;      /* the process itself: code, libraries, heap before a model is opened */
     size_t total;
