@@ -6,6 +6,7 @@
 #include "formats/container.h"
 #include "base/file.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,13 +77,42 @@ ph_rc ph_container_detect_bytes(const uint8_t *bytes, size_t n, const char *name
     return PH_OK;
 }
 
+static int ends_with(const char *s, const char *tail) {
+    size_t n = strlen(s), m = strlen(tail);
+    return n >= m && !strcmp(s + n - m, tail);
+}
+
+int ph_container_advise(const char *path, char *out, size_t size) {
+    static const struct {
+        const char *tail, *what;
+    } rows[] = {
+        {".gguf", "give that file as the model"},
+        {".onnx", "give that file as the model"},
+        {".safetensors", "give that file as the model, or add its config.json"},
+        {".bin", "convert it to safetensors"},
+        {".pt", "convert it to safetensors"},
+        {".pth", "convert it to safetensors"},
+        {".h5", "convert it to safetensors"},
+        {".msgpack", "convert it to safetensors"},
+    };
+    DIR *dir = opendir(path);
+    out[0] = 0;
+    for (const struct dirent *e; dir && !out[0] && (e = readdir(dir));)
+        for (size_t i = 0; !out[0] && i < sizeof rows / sizeof *rows; i++)
+            if (ends_with(e->d_name, rows[i].tail)) snprintf(out, size, "%.60s: %s", e->d_name, rows[i].what);
+    if (dir) closedir(dir);
+    return out[0] != 0;
+}
+
 /* A directory is taken by its config; without one the message says what else stands there. */
 static ph_rc detect_dir(const char *path, ph_container *out, ph_err *err) {
-    char name[4096];
+    char name[4096], advice[128];
     if (snprintf(name, sizeof name, "%s/config.json", path) < (int)sizeof name && ph_path_is_file(name)) {
         *out = PH_CONTAINER_HFDIR;
         return PH_OK;
     }
+    if (ph_container_advise(path, advice, sizeof advice))
+        return PH_FAIL(err, PH_EFORMAT, "%.140s: a directory without config.json, but with %s", path, advice);
     return PH_FAIL(err, PH_EFORMAT,
                    "%.160s: a directory without config.json; expected a Hugging Face directory (config.json, "
                    "model.safetensors, tokenizer.json) or the path of a model file",

@@ -23,4 +23,8 @@ ph_rc ph_container_detect(const char *path, ph_container *out, ph_err *err);
 ph_rc ph_container_detect_bytes(const uint8_t *bytes, size_t n, const char *name, ph_container *out,
                                 ph_err *err);
 
+/* The first file in the folder at path that holds weights in another form, by its name's ending, and what to
+ * do with it: "pytorch_model.bin: convert it to safetensors".  0: there is none, and out is empty. */
+int ph_container_advise(const char *path, char *out, size_t size);
+
 #endif

@@ -5,8 +5,8 @@
  * answering with half a configuration would be worse.
  */
 #include "formats/hfdir.h"
+#include "formats/container.h"
 
-#include <dirent.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,28 +116,14 @@ static ph_rc find_template(ph_hfdir *d, ph_err *err) {
 
 /* ---- weights ---- */
 
-static int ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && !strcmp(s + n - m, tail);
-}
-
 /* What stands there instead of safetensors, so that the message can say what to do. */
 static ph_rc no_weights(const ph_hfdir *d, ph_err *err) {
-    static const char *const other[] = {".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msgpack"};
-    DIR                     *dir = opendir(d->path);
-    ph_rc                    rc = PH_OK;
-    for (const struct dirent *e; !rc && dir && (e = readdir(dir));)
-        for (size_t i = 0; !rc && i < sizeof other / sizeof *other; i++)
-            if (ends_with(e->d_name, other[i]))
-                rc =
-                    PH_FAIL(err, PH_EUNSUP, "%.120s: no model.safetensors, but %.80s: %s", d->path, e->d_name,
-                            i == 3 || i == 4 ? "give that file as the model"
-                                             : "convert it to safetensors (save_pretrained does)");
-    if (dir) closedir(dir);
-    return rc ? rc
-              : PH_FAIL(err, PH_EPATH,
-                        "%.200s: expected model.safetensors or model.safetensors.index.json, found neither",
-                        d->path);
+    char advice[128];
+    if (ph_container_advise(d->path, advice, sizeof advice))
+        return PH_FAIL(err, PH_EUNSUP, "%.120s: no model.safetensors, but %s", d->path, advice);
+    return PH_FAIL(err, PH_EPATH,
+                   "%.200s: expected model.safetensors or model.safetensors.index.json, found neither",
+                   d->path);
 }
 
 static ph_rc open_weights(ph_hfdir *d, ph_arena *arena, ph_err *err) {

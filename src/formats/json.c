@@ -1,7 +1,7 @@
 /* json.c - what the house asks of JSON, over jansson.
  *
  * jansson parses, checks UTF-8 and refuses duplicate keys; ADR 0010 says why it.
- * Around it stand a first look over the bytes (depth, and the spellings that
+ * Around it stand a first look over the bytes (depth, memory, and the spellings that
  * Python writes but jansson refuses) and getters that know where they are.
  *
  * The first look rewrites into a copy only what needs it:
@@ -28,6 +28,8 @@ static const struct {
     {"-Infinity", "\"" ODD "neg\"", ODD "neg", -INFINITY},
 };
 enum { N_ODD = sizeof odd / sizeof *odd, DIGITS_SAFE = 19 };
+/* What jansson 2.14 takes at most, malloc's own bytes included; measured. */
+enum { BOX_BYTES = 360, ITEM_BYTES = 192 };
 
 /* ---- the first look ---- */
 
@@ -38,6 +40,7 @@ typedef struct look {
     size_t      used;
     int         depth, deepest;
     size_t      n_odd;
+    size_t      boxes, commas; /* objects and arrays; an item follows each comma */
 } look;
 
 static void put(look *l, const char *s, size_t n) {
@@ -90,6 +93,8 @@ static void look_over(look *l) {
         } else if (c && strchr("{}[],: \t\r\n", c)) {
             l->depth += (c == '{' || c == '[') - (c == '}' || c == ']');
             if (l->depth > l->deepest) l->deepest = l->depth;
+            l->boxes += c == '{' || c == '[';
+            l->commas += c == ',';
             put(l, &l->in[i++], 1);
         } else {
             i = pass_word(l, i);
@@ -120,6 +125,10 @@ ph_rc ph_json_parse(ph_json_doc *doc, const void *bytes, size_t n, const char *n
     if (l.deepest > PH_JSON_DEPTH_MAX)
         return PH_FAIL(err, PH_ELIMIT, "%s: nested %d deep, at most %d are read", name, l.deepest,
                        PH_JSON_DEPTH_MAX);
+    size_t memory = n + BOX_BYTES * l.boxes + ITEM_BYTES * l.commas;
+    if (memory > PH_JSON_MEMORY_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%s: %zu objects and arrays, %zu commas: too many nodes to hold", name,
+                       l.boxes, l.commas);
     if (!l.n_odd) return load(doc, bytes, n, err);
 
     look copy = {.in = bytes, .n = n, .out = malloc(l.used)};

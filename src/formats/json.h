@@ -10,7 +10,8 @@
  * Accepted is what Python's json module writes: beyond RFC 8259 the tokens NaN,
  * Infinity and -Infinity, and integers beyond 64 bits (read as reals).
  * Refused: duplicate keys, nesting deeper than PH_JSON_DEPTH_MAX, documents over
- * PH_JSON_BYTES_MAX, invalid UTF-8, and \u0000 in a key.
+ * PH_JSON_BYTES_MAX or with so many nodes that they would take more than
+ * PH_JSON_MEMORY_MAX, invalid UTF-8, and \u0000 in a key.
  */
 #ifndef PH_FORMATS_JSON_H
 #define PH_FORMATS_JSON_H
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PH_JSON_DEPTH_MAX = 128, PH_JSON_BYTES_MAX = 256 << 20 };
+enum { PH_JSON_DEPTH_MAX = 128, PH_JSON_BYTES_MAX = 256 << 20, PH_JSON_MEMORY_MAX = 1 << 30 };
 
 typedef enum ph_json_kind {
     PH_JSON_ABSENT, /* no such key or index */

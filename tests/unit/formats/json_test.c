@@ -118,6 +118,17 @@ void test_json_bad(void) {
     CHECK(!ph_json_parse(&doc, deep, 2 * (size_t)PH_JSON_DEPTH_MAX, "t.json", NULL));
     ph_json_close(&doc);
     free(deep);
+
+    enum { MANY = 3 << 20 }; /* 9 MB that would take more than 1 GB */
+    char *many = malloc(3 * MANY + 1);
+    if (!many) return;
+    for (size_t i = 0; i < MANY; i++) memcpy(many + 1 + 3 * i, "[],", 3);
+    many[0] = '[';
+    many[3 * MANY] = ']';
+    rc = ph_json_parse(&doc, many, 3 * MANY + 1, "t.json", &err);
+    ft_expect("many nodes", rc, PH_ELIMIT, &err, "too many nodes to hold");
+    ph_json_close(&doc);
+    free(many);
 }
 
 void test_json_wrong_types(void) {
