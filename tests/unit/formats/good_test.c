@@ -348,6 +348,7 @@ void test_container_kinds(void) {
                {"version https://git-lfs.github.com/spec/v1\n", 43, PH_EUNSUP, "git lfs pull"},
                {"<!DOCTYPE html>", 15, PH_EUNSUP, "download failed"},
                {"{\"a\": 1}", 8, PH_EFORMAT, "no model format"},
+               {"\x10\0\0\0\0\0\0\0[123456789012345]", 25, PH_EFORMAT, "no model format"},
                {"hello, world", 12, PH_EFORMAT, "no model format"}};
     ph_container kind;
     ph_err       err = {0};
