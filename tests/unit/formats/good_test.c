@@ -133,10 +133,7 @@ static void integer(const ph_gguf *g, const char *key, int64_t want) {
 }
 
 static void arrays(const ph_gguf *g) {
-    static const char *const want[] = {"a", "",
-                                       "b\xc3\xbc"
-                                       "cher",
-                                       "<s>"};
+    static const char *const want[] = {"a", "", "b\303\274cher", "<s>"};
     const ph_gguf_kv        *ints = ph_gguf_find(g, "t.ints"), *reals = ph_gguf_find(g, "t.reals"),
                      *bools = ph_gguf_find(g, "t.bools");
     size_t       i = 0;
