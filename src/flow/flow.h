@@ -1,0 +1,157 @@
+/* flow.h - the corridor: a question with its pictures in, an answer out.
+ *
+ *     decode ► prepare ► see ► drop ► bridge ► splice ► prefill ► ( sample ► speak ► step )*
+ *
+ * The session is the loaded model made able to run: threads, engines, programs,
+ * KV cache, scratch laid out by the plan.  A turn is one question on one sequence:
+ * a state machine that knows its next stage.  Each stage is one function over a
+ * batch of turns; ph_ask() drives one turn to its end, a scheduler may drive many
+ * through the same functions.  Nothing else calls an engine.
+ */
+#ifndef PH_FLOW_FLOW_H
+#define PH_FLOW_FLOW_H
+
+#include "base/log.h"
+#include "base/threads.h"
+#include "base/trace.h"
+#include "engine/engine.h"
+#include "graph/kv.h"
+#include "graph/plan.h"
+#include "model/model.h"
+#include "sample/sampler.h"
+#include "text/speak.h"
+
+/* ---- the session ---- */
+
+typedef struct ph_session_options {
+    int           threads;   /* 0: as many as processors */
+    int           context;   /* tokens a sequence; 0: the smaller of the model's own and 4096 */
+    int           sequences; /* 0: 1 */
+    int           chunk;     /* prefill rows a run, at most; 0: 512 */
+    int           tiles;     /* tiles seen at once, at most; 0: 4 */
+    int           images;    /* pictures a prompt that the plan is for; 0: 1 */
+    int           image_width, image_height; /* of the picture that the plan is for, pixels; 0: 1024 x 768 */
+    ph_dtype      kv_dtype;                  /* PH_F32 (0) or PH_F16 */
+    const char   *isa;                       /* PINHOLE_ISA's value; NULL: the best */
+    const char   *engine_vision, *engine_language; /* names; NULL: native */
+    uint64_t      pixels_max;                      /* 0: 100 megapixels */
+    ph_alpha      alpha;
+    int           all_logits; /* 1: logits for every prompt row, not only the last (verify) */
+    const ph_log *log;        /* or NULL */
+    /* Values to observe, by name; the observer is called for every run.  Borrowed; live as long as the
+     * session. */
+    const struct ph_session_tap *tap;
+    size_t                       n_taps;
+} ph_session_options;
+
+typedef struct ph_session_tap {
+    const char *graph, *value; /* "vision", "vision.hidden.2" */
+    void (*see)(void *arg, const char *value, const float *data, const ph_shape *shape, const ph_syms *syms);
+    void *arg;
+} ph_session_tap;
+
+typedef struct ph_session ph_session;
+
+/* What a session would take, without opening one: nothing is allocated but small tables, no weight is read.
+ * Errors: as ph_session_open. */
+ph_rc ph_session_plan(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_err *err);
+
+/* Errors: PH_EUSAGE an option out of range or an unknown engine; PH_EMACHINE; PH_ENOMEM. */
+ph_rc ph_session_open(ph_session **s, const ph_model *m, const ph_session_options *o, ph_err *err);
+void  ph_session_close(ph_session *s);
+
+const ph_plan *ph_session_plan_of(const ph_session *s);
+int            ph_session_context(const ph_session *s);
+ph_trace      *ph_session_trace(ph_session *s);
+const char    *ph_session_isa(const ph_session *s);      /* "avx512": of the kernels in use */
+uint64_t       ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */
+
+/* ---- a turn ---- */
+
+typedef enum ph_stage {
+#define PH_STAGE(name) PH_STAGE_##name,
+#include "flow/stage.def"
+#undef PH_STAGE
+    PH_STAGE_done,
+    PH_N_STAGES = PH_STAGE_done
+} ph_stage;
+extern const char *const ph_stage_name[PH_N_STAGES + 1];
+
+typedef enum ph_stop {
+    PH_STOP_NONE,
+    PH_STOP_TOKEN,
+    PH_STOP_WORD,
+    PH_STOP_LENGTH,
+    PH_STOP_CONTEXT,
+    PH_STOP_CANCEL
+} ph_stop;
+extern const char *const ph_stop_name[];
+
+typedef struct ph_picture {
+    const uint8_t *bytes; /* [n], an image file as it is; borrowed until the prompt has been prefilled */
+    size_t         n;
+    const char    *name; /* for messages */
+} ph_picture;
+
+typedef struct ph_question {
+    const ph_message
+          *messages; /* [n_messages], the whole conversation; pictures are numbered in order of their parts */
+    size_t n_messages;
+    const ph_picture *pictures;
+    size_t            n_pictures;
+    const char *raw; /* instead of messages: the prompt as it is, no template; trusted: control tokens are
+                      * parsed, and the model's image marker stands for each picture in order */
+    const int32_t     *ids; /* instead of both: the prompt's ids; visual rows where spec.image_token stands */
+    size_t             n_ids;
+    int                add_special; /* with raw: 1 adds BOS and what else the tokenizer adds */
+    int                answer_max;  /* tokens; 0: until the context is full */
+    int                ignore_stop; /* 1: EOS does not stop */
+    ph_sampling        sampling;
+    const char *const *stop; /* [n_stop] words that end the answer and are not part of it */
+    size_t             n_stop;
+    /* Pieces of the answer as they come; whole UTF-8 characters.  NULL: none wanted. Non-zero return: cancel.
+     */
+    int (*piece)(void *arg, const char *bytes, size_t n);
+    void             *arg;
+    const atomic_int *cancel; /* or NULL: looked at between steps of the engine */
+} ph_question;
+
+typedef struct ph_answer {
+    const char    *text; /* [n_text], UTF-8, terminated; lives until the turn's next question */
+    size_t         n_text;
+    const int32_t *ids; /* [n_ids], without the token that stopped it */
+    size_t         n_ids;
+    int            prompt_tokens, image_tokens, cached_tokens; /* cached: already in the KV cache */
+    ph_stop        stop;
+    double         stage_ms[PH_N_STAGES];
+    ph_memory      predicted;                    /* for what was done */
+    size_t         measured_peak, measured_anon; /* VmHWM, RssAnon at the end: bytes */
+} ph_answer;
+
+typedef struct ph_turn ph_turn;
+
+ph_rc ph_turn_open(ph_turn **t, ph_session *s, ph_err *err); /* takes a sequence; PH_ELIMIT: all are in use */
+void  ph_turn_close(ph_turn *t);
+/* Set a question; what the sequence's cache already holds of it is kept.  Borrowed until the answer is there.
+ */
+ph_rc    ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err);
+ph_stage ph_turn_stage(const ph_turn *t); /* the next one */
+void     ph_turn_answer(const ph_turn *t, ph_answer *out);
+
+/* The stages: each takes turns whose next stage it is, and moves them on. */
+#define PH_STAGE(name) ph_rc ph_##name(ph_turn *const *turns, size_t n, ph_err *err);
+#include "flow/stage.def"
+#undef PH_STAGE
+
+/* One stage over turns that all stand before the same one; the time counts for each. */
+ph_rc ph_turn_walk(ph_turn *const *turns, size_t n, ph_err *err);
+
+/* Drive one turn through the corridor to its end.  Errors: those of the stages, with the stage as a note. */
+ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err);
+
+/* For verification: the prompt as it was spliced, its positions, and the newest logits [vocab]; with
+ * all_logits the logits of every row of the last prefill are seen through a tap on "logits". */
+const int32_t *ph_turn_prompt_ids(const ph_turn *t, size_t *n);
+const float   *ph_turn_logits(const ph_turn *t);
+
+#endif

@@ -1,0 +1,274 @@
+/* flow_session.c - a model made able to run: threads, engines, programs, cache, scratch.
+ *
+ * The programs of one phase stand in the scratch at a time: first vision and
+ * bridge, then the language part over the same bytes.  So the scratch is as large
+ * as the larger phase, and the plan's peak is the largest phase.
+ */
+#include "flow/session.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const ph_stage_name[PH_N_STAGES + 1] = {
+#define PH_STAGE(name) #name,
+#include "flow/stage.def"
+#undef PH_STAGE
+    "done",
+};
+const char *const ph_stop_name[] = {"none", "token", "word", "length", "context", "cancel"};
+
+static int or_else(int given, int otherwise) {
+    return given > 0 ? given : otherwise;
+}
+
+static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
+    ph_session_options *h = &s->how;
+    int                 own = s->model->spec.text.context;
+    *h = o ? *o : (ph_session_options){0};
+    h->threads = or_else(h->threads, ph_cpu_count());
+    h->context = or_else(h->context, own < 4096 ? own : 4096);
+    h->sequences = or_else(h->sequences, 1);
+    h->chunk = or_else(h->chunk, 512);
+    h->tiles = or_else(h->tiles, 4);
+    h->images = h->images > 0 ? h->images : 1;
+    h->image_width = or_else(h->image_width, 1024);
+    h->image_height = or_else(h->image_height, 768);
+    if (!h->engine_vision) h->engine_vision = "native";
+    if (!h->engine_language) h->engine_language = "native";
+    if (h->threads > 256) return PH_FAIL(err, PH_EUSAGE, "%d threads; at most 256", h->threads);
+    if (h->sequences > PH_TURNS_MAX)
+        return PH_FAIL(err, PH_EUSAGE, "%d sequences; at most %d", h->sequences, PH_TURNS_MAX);
+    if (h->context > own)
+        return PH_FAIL(err, PH_EUSAGE, "a context of %d tokens; this model was made for %d at most",
+                       h->context, own);
+    if (h->chunk > h->context) h->chunk = h->context;
+    if (h->chunk < h->sequences) h->chunk = h->sequences;
+    if (h->images > PH_PICTURES_MAX)
+        return PH_FAIL(err, PH_EUSAGE, "%d images a prompt; at most %d", h->images, PH_PICTURES_MAX);
+    if (h->kv_dtype != PH_F32 && h->kv_dtype != PH_F16)
+        return PH_FAIL(err, PH_EUSAGE, "the KV cache cannot be of type %s; F32 and F16 are known",
+                       ph_dtype_name(h->kv_dtype));
+    return PH_OK;
+}
+
+/* The engine called `name`, opened once however many parts ask for it. */
+static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
+    const ph_engine_def *def = ph_engine_find(name);
+    const ph_engine_env  env = {
+         .threads = s->threads, .kernels = &s->kernels, .trace = s->trace, .is_deterministic = 1};
+    if (!def) {
+        char known[128] = "";
+        for (size_t i = 0, at = 0; i < ph_engine_count() && at < sizeof known; i++)
+            at +=
+                (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", ph_engine_at(i)->name);
+        return PH_FAIL(err, PH_EUSAGE, "no engine '%s'; known are %s", name, known);
+    }
+    for (int i = 0; i < PH_N_PARTS; i++)
+        if (s->engine[i] && s->engine[i]->def == def) {
+            *out = s->engine[i];
+            return PH_OK;
+        }
+    PH_TRY(def->probe(err));
+    return def->open(out, &env, err);
+}
+
+/* The observer's name and argument travel through the engine's tap. */
+static void seen(void *arg, int value, const float *data, const ph_shape *shape, const ph_syms *syms) {
+    const ph_session_tap *t = arg;
+    (void)value;
+    t->see(t->arg, t->value, data, shape, syms);
+}
+
+static ph_rc find_taps(ph_session *s, ph_ready *r, ph_err *err) {
+    r->tap = calloc(s->how.n_taps + 1, sizeof *r->tap);
+    if (!r->tap) return PH_FAIL(err, PH_ENOMEM, "%zu taps", s->how.n_taps);
+    for (size_t i = 0; i < s->how.n_taps; i++) {
+        const ph_session_tap *t = &s->how.tap[i];
+        if (strcmp(t->graph, r->graph->name)) continue;
+        int value = ph_graph_find(r->graph, t->value);
+        if (value < 0)
+            return PH_FAIL(err, PH_EUSAGE, "the %s graph has no value '%s' to tap", t->graph, t->value);
+        r->tap[r->n_taps++] = (ph_tap){.value = value, .see = seen, .arg = (void *)(uintptr_t)t};
+    }
+    return PH_OK;
+}
+
+static ph_rc compile(ph_session *s, ph_part part, const ph_graph *g, const char *engine, ph_syms max,
+                     ph_err *err) {
+    ph_ready *r = &s->part[part];
+    *r = (ph_ready){.graph = g, .max = max};
+    PH_TRY(find_taps(s, r, err));
+    PH_TRY(open_engine(s, engine, &s->engine[part], err));
+    r->engine = s->engine[part];
+    const ph_compile how = {.max = max, .tap = r->tap, .n_taps = r->n_taps};
+    ph_rc            rc = r->engine->def->compile(r->engine, g, &how, &r->program, err);
+    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", g->name, engine) : PH_OK;
+}
+
+static void find_values(ph_session *s) {
+    const ph_model *m = s->model;
+    s->ids = ph_graph_find(m->language, "ids");
+    s->rows = ph_graph_find(m->language, "rows");
+    s->out_rows = ph_graph_find(m->language, "out_rows");
+    s->visual_rows = ph_graph_find(m->language, "visual_rows");
+    s->visual_in = ph_graph_find(m->language, "visual");
+    s->logits = ph_graph_find(m->language, "logits");
+    s->pixels = s->features = s->bridge_in = s->visual_out = -1;
+    if (!m->vision) return;
+    s->pixels = ph_graph_find(m->vision, "pixels");
+    s->features = ph_graph_find(m->vision, "features");
+    s->bridge_in = ph_graph_find(m->bridge, "features");
+    s->visual_out = ph_graph_find(m->bridge, "visual");
+}
+
+static ph_rc compile_all(ph_session *s, ph_err *err) {
+    const ph_model *m = s->model;
+    ph_syms         rows = {{0}}, tiles = {{0}};
+    rows.at[PH_SYM_R] = rows.at[PH_SYM_V] = s->how.chunk;
+    rows.at[PH_SYM_S] = s->how.all_logits ? s->how.chunk : s->how.sequences;
+    tiles.at[PH_SYM_I] = s->how.tiles;
+    find_values(s);
+    PH_TRY(compile(s, PH_PART_LANGUAGE, m->language, s->how.engine_language, rows, err));
+    if (!m->vision) return PH_OK;
+    PH_TRY(compile(s, PH_PART_VISION, m->vision, s->how.engine_vision, tiles, err));
+    return compile(s, PH_PART_BRIDGE, m->bridge, s->how.engine_vision, tiles, err);
+}
+
+/* All but memory: what a plan needs. */
+static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o, ph_err *err) {
+    unsigned features;
+    s->model = m;
+    PH_TRY(resolve(s, o, err));
+    PH_TRY(ph_kernels_features(s->how.isa, &features, err));
+    ph_kernels_init(&s->kernels, features);
+    s->isa = ph_kernels_isa(features);
+    PH_TRY(ph_threads_open(&s->threads, s->how.threads, err));
+    PH_TRY(ph_trace_open(&s->trace, 4096, err));
+    PH_TRY(compile_all(s, err));
+    s->kv_spec = (ph_kv_spec){.layer = m->kv_layer,
+                              .n_layers = m->n_kv_layers,
+                              .n_sequences = s->how.sequences,
+                              .context = s->how.context,
+                              .tokens = (size_t)s->how.context * (size_t)s->how.sequences,
+                              .dtype = s->how.kv_dtype};
+    return PH_OK;
+}
+
+static void close_ready(ph_session *s) {
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        if (s->part[i].program) s->part[i].engine->def->close_program(s->part[i].program);
+        free(s->part[i].tap);
+    }
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        ph_engine *e = s->engine[i];
+        for (int j = i; j < PH_N_PARTS; j++)
+            if (s->engine[j] == e) s->engine[j] = NULL;
+        if (e) e->def->close(e);
+    }
+    ph_threads_close(s->threads);
+    ph_trace_close(s->trace);
+}
+
+ph_rc ph_session_plan(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_err *err) {
+    ph_session *s = calloc(1, sizeof *s);
+    if (!s) return PH_FAIL(err, PH_ENOMEM, "a session's tables");
+    ph_rc rc = ready(s, m, o, err);
+    if (!rc) rc = ph_session_predict(s, NULL, out, err);
+    close_ready(s);
+    free(s);
+    return rc;
+}
+
+static ph_rc room(ph_session *s, ph_err *err) {
+    size_t see = 0, bytes;
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        ph_need need;
+        if (!s->part[i].program) continue;
+        PH_TRY(s->part[i].engine->def->need(s->part[i].program, &s->part[i].max, &need, &bytes, err));
+        bytes = ph_round_up(bytes, PH_ALIGN);
+        if (i == PH_PART_LANGUAGE && bytes > s->scratch_bytes) s->scratch_bytes = bytes;
+        if (i != PH_PART_LANGUAGE && ph_add_over(see, bytes, &see))
+            return PH_FAIL(err, PH_ELIMIT, "the vision part wants more memory than an address can name");
+    }
+    if (see > s->scratch_bytes) s->scratch_bytes = see;
+    PH_TRY(ph_region_open(&s->scratch, s->scratch_bytes, err));
+    return ph_kv_open(&s->kv, &s->kv_spec, err);
+}
+
+ph_rc ph_session_open(ph_session **out, const ph_model *m, const ph_session_options *o, ph_err *err) {
+    ph_session *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s) return PH_FAIL(err, PH_ENOMEM, "a session's tables");
+    ph_rc rc = ready(s, m, o, err);
+    if (!rc) rc = ph_session_predict(s, NULL, &s->plan, err);
+    if (!rc) rc = room(s, err);
+    if (rc) {
+        ph_session_close(s);
+        return rc;
+    }
+    *out = s;
+    return PH_OK;
+}
+
+void ph_session_close(ph_session *s) {
+    if (!s) return;
+    close_ready(s);
+    ph_kv_close(s->kv);
+    ph_region_close(&s->scratch);
+    free(s);
+}
+
+static int fits(const ph_syms *small, const ph_syms *large) {
+    for (int i = 0; i < PH_N_SYMS; i++)
+        if (small->at[i] > large->at[i]) return 0;
+    return 1;
+}
+
+ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *err) {
+    ph_ready                   *r = &s->part[part];
+    const struct ph_engine_def *def = r->engine->def;
+    ph_bind                     b = {.memory = s->scratch.at, .bytes = s->scratch.bytes};
+    ph_need                     need;
+    size_t                      before = 0;
+    if (r->is_bound && fits(syms, &r->bound)) return PH_OK;
+    if (part == PH_PART_BRIDGE) { /* stands behind the vision program, whose features it reads */
+        ph_ready *v = &s->part[PH_PART_VISION];
+        PH_TRY(v->engine->def->need(v->program, &v->max, &need, &before, err));
+        before = ph_round_up(before, PH_ALIGN);
+        b.memory = (unsigned char *)s->scratch.at + before;
+        b.bytes -= before;
+    }
+    if (r->graph == s->model->language) b.kv = s->kv;
+    PH_TRY(def->bind(r->program, syms, &b, err));
+    r->bound = *syms;
+    r->is_bound = 1;
+    return PH_OK;
+}
+
+ph_rc ph_part_run(ph_session *s, ph_part part, const ph_syms *syms, const atomic_int *cancel, ph_err *err) {
+    ph_ready    *r = &s->part[part];
+    ph_until     until = {.cancel = cancel};
+    ph_run_state state;
+    PH_TRY(r->engine->def->run(r->program, syms, cancel ? &until : NULL, &state, err));
+    if (state == PH_RUN_DONE) return PH_OK;
+    r->engine->def->reset(r->program);
+    return PH_FAIL(err, PH_ECANCEL, "cancelled while running the %s graph", r->graph->name);
+}
+
+const ph_plan *ph_session_plan_of(const ph_session *s) {
+    return &s->plan;
+}
+int ph_session_context(const ph_session *s) {
+    return s->how.context;
+}
+ph_trace *ph_session_trace(ph_session *s) {
+    return s->trace;
+}
+uint64_t ph_session_barriers(const ph_session *s) {
+    return ph_threads_barriers(s->threads);
+}
+const char *ph_session_isa(const ph_session *s) {
+    return s->isa;
+}

@@ -1,0 +1,175 @@
+/* flow_turn.c - a turn's memory, its beginning and its end.
+ *
+ * All that a turn needs is reserved when it is opened, for the longest context,
+ * and becomes memory where it is touched; so a token costs no malloc.
+ */
+#include "flow/session.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for the text of an answer: a token's piece is seldom longer than this on average. */
+enum { BYTES_A_TOKEN = 64 };
+
+typedef struct room {
+    size_t         used;
+    unsigned char *at; /* NULL: only count */
+} room;
+
+static void *carve(room *r, size_t bytes) {
+    void *p = r->at ? r->at + r->used : NULL;
+    r->used += ph_round_up(bytes, PH_ALIGN);
+    return p;
+}
+
+/* The same code counts and places. */
+static size_t lay_out(ph_turn *t, unsigned char *at) {
+    const ph_session *s = t->session;
+    size_t            n = (size_t)s->how.context + 1, vocab = (size_t)s->model->spec.text.vocab;
+    room              r = {.at = at};
+    t->id = carve(&r, n * sizeof *t->id);
+    t->feature = carve(&r, n * sizeof *t->feature);
+    t->key = carve(&r, n * sizeof *t->key);
+    t->answer = carve(&r, n * sizeof *t->answer);
+    t->text_max = n * BYTES_A_TOKEN;
+    t->text = carve(&r, t->text_max + 1);
+    t->sampler_scratch = carve(&r, ph_sampler_bytes(vocab));
+    t->features =
+        s->model->vision ? carve(&r, n * (size_t)s->model->spec.text.d_model * sizeof(float)) : NULL;
+    return r.used;
+}
+
+static ph_rc open_turn(ph_turn *t, ph_session *s, ph_err *err) {
+    t->session = s;
+    t->sequence = -1;
+    t->stage = PH_STAGE_done;
+    PH_TRY(ph_kv_begin(s->kv, &t->sequence, err));
+    PH_TRY(ph_region_open(&t->memory, lay_out(t, NULL), err));
+    lay_out(t, t->memory.at);
+    PH_TRY(ph_arena_open_growing(&t->picture_arena, 64 << 10, err));
+    return ph_arena_open_growing(&t->text_arena, 64 << 10, err);
+}
+
+ph_rc ph_turn_open(ph_turn **out, ph_session *s, ph_err *err) {
+    ph_turn *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t) return PH_FAIL(err, PH_ENOMEM, "a turn's tables");
+    ph_rc rc = open_turn(t, s, err);
+    if (rc) {
+        ph_turn_close(t);
+        return rc;
+    }
+    s->n_turns++;
+    *out = t;
+    return PH_OK;
+}
+
+void ph_turn_close(ph_turn *t) {
+    if (!t) return;
+    if (t->sequence >= 0) ph_kv_end(t->session->kv, t->sequence);
+    ph_speaker_close(t->speaker);
+    ph_arena_close(&t->picture_arena);
+    ph_arena_close(&t->text_arena);
+    ph_region_close(&t->memory);
+    free(t);
+}
+
+static ph_rc check(const ph_turn *t, const ph_question *q, ph_err *err) {
+    if (q->n_pictures > PH_PICTURES_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%zu pictures in one prompt; at most %d", q->n_pictures,
+                       PH_PICTURES_MAX);
+    if (q->answer_max < 0) return PH_FAIL(err, PH_EUSAGE, "an answer of %d tokens", q->answer_max);
+    if (!q->ids && !q->raw && !q->n_messages)
+        return PH_FAIL(err, PH_EUSAGE, "an empty conversation: there is nothing to answer");
+    (void)t;
+    return ph_sampling_check(&q->sampling, err);
+}
+
+ph_rc ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err) {
+    PH_TRY(check(t, q, err));
+    ph_speaker_close(t->speaker);
+    t->speaker = NULL;
+    PH_TRY(ph_speaker_open(&t->speaker, t->session->model->tokenizer, 1, q->stop, q->n_stop, ph_turn_hear, t,
+                           err));
+    ph_speaker_begin(t->speaker);
+    ph_sampler_init(&t->sampler, &q->sampling, t->sampler_scratch,
+                    (size_t)t->session->model->spec.text.vocab);
+    memcpy(t->old, t->view, t->n_views * sizeof *t->view);
+    t->n_old = t->n_views;
+    t->n_views = q->n_pictures;
+    for (size_t i = 0; i < t->n_views; i++) t->view[i] = (ph_view){.file = q->pictures[i]};
+    t->question = q;
+    t->stop = PH_STOP_NONE;
+    t->n_answer = t->n_text = 0;
+    t->text[0] = 0;
+    t->n_image_tokens = 0;
+    t->logits = NULL;
+    memset(t->stage_ms, 0, sizeof t->stage_ms);
+    memset(&t->done, 0, sizeof t->done);
+    t->decode_heap = t->picture_peak = 0;
+    ph_arena_reset(&t->picture_arena);
+    ph_arena_reset(&t->text_arena);
+    t->stage = PH_STAGE_decode;
+    return PH_OK;
+}
+
+void ph_turn_abandon(ph_turn *t) {
+    t->stage = PH_STAGE_done;
+    t->stop = PH_STOP_CANCEL;
+    /* Pictures half seen are not taken for seen; the cache is as long as what ran to its end. */
+    for (size_t i = 0; i < t->n_views; i++) t->view[i].tiles = (ph_tiles){0};
+    if (ph_kv_length(t->session->kv, t->sequence) > (int)t->n_kept)
+        ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_kept);
+    ph_arena_reset(&t->picture_arena);
+    ph_arena_reset(&t->text_arena);
+}
+
+ph_stage ph_turn_stage(const ph_turn *t) {
+    return t->stage;
+}
+
+const int32_t *ph_turn_prompt_ids(const ph_turn *t, size_t *n) {
+    *n = t->n_prompt;
+    return t->id;
+}
+
+const float *ph_turn_logits(const ph_turn *t) {
+    return t->logits;
+}
+
+static size_t different_ids(const ph_turn *t) { /* an upper bound: each row may be another */
+    size_t vocab = (size_t)t->session->model->spec.text.vocab;
+    return t->at < vocab ? t->at : vocab;
+}
+
+static void predict(const ph_turn *t, ph_memory *out) {
+    ph_plan plan;
+    ph_done d = t->done;
+    d.tokens = t->at;
+    d.pages = (t->at + PH_KV_PAGE - 1) / PH_KV_PAGE;
+    d.visual = t->features_rows;
+    d.different = different_ids(t);
+    d.pictures_bytes = t->picture_peak + t->decode_heap;
+    *out = (ph_memory){0};
+    if (!ph_session_predict(t->session, &d, &plan, NULL)) *out = plan.peak;
+}
+
+void ph_turn_answer(const ph_turn *t, ph_answer *out) {
+    ph_mem mem;
+    *out = (ph_answer){.text = t->text,
+                       .n_text = t->n_text,
+                       .ids = t->answer,
+                       .n_ids = t->n_answer,
+                       .prompt_tokens = (int)t->n_prompt,
+                       .image_tokens = t->n_image_tokens,
+                       .cached_tokens = (int)t->n_cached,
+                       .stop = t->stop};
+    memcpy(out->stage_ms, t->stage_ms, sizeof out->stage_ms);
+    predict(t, &out->predicted);
+    if (ph_mem_read(&mem)) {
+        out->measured_peak = mem.rss_peak;
+        out->measured_anon = mem.rss_anon;
+    }
+}

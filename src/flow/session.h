@@ -1,0 +1,128 @@
+/* session.h - inside the corridor: what a session and a turn are made of.  Only flow/ includes this. */
+#ifndef PH_FLOW_SESSION_H
+#define PH_FLOW_SESSION_H
+
+#include "base/region.h"
+#include "flow/flow.h"
+
+enum { PH_PICTURES_MAX = 64, PH_TURNS_MAX = 256 };
+
+typedef enum ph_part { PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE, PH_N_PARTS } ph_part;
+
+/* One graph, compiled; where its program stands in the session's scratch. */
+typedef struct ph_ready {
+    const ph_graph *graph;
+    ph_engine      *engine;
+    ph_program     *program;
+    ph_syms         max;   /* compiled for */
+    ph_syms         bound; /* laid out for, when is_bound */
+    int             is_bound;
+    ph_tap         *tap; /* [n_taps] */
+    size_t          n_taps;
+} ph_ready;
+
+struct ph_session {
+    const ph_model    *model;
+    ph_session_options how; /* defaults resolved */
+    ph_kernels         kernels;
+    ph_threads        *threads;
+    ph_trace          *trace;
+    ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
+    ph_ready           part[PH_N_PARTS];
+    ph_kv             *kv;
+    ph_kv_spec         kv_spec;
+    ph_region          scratch; /* the programs of one phase at a time */
+    size_t             scratch_bytes;
+    const char        *isa;        /* of the kernels in use */
+    int                tiles_seen; /* in the newest run of the vision part */
+    ph_plan            plan;
+    int                n_turns;
+    /* Values of the graphs that the stages fill and read; -1: the graph has none. */
+    int pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
+};
+
+/* What was done, for a prediction of it; NULL: the load that the session's options state. */
+typedef struct ph_done {
+    int    chunk;          /* rows of the largest prefill */
+    int    logits;         /* rows of the largest head */
+    int    tiles;          /* of the largest run of the vision part; 0: nothing was seen */
+    size_t tokens;         /* in the KV cache, of all sequences together: the most */
+    size_t pages;          /* KV pages a layer that they took */
+    size_t visual;         /* visual tokens kept */
+    size_t different;      /* ids looked up */
+    size_t pictures_bytes; /* pixels, tiles and the decoder's heap: the most at a time */
+} ph_done;
+
+/* A picture on its way to visual tokens. */
+typedef struct ph_view {
+    ph_picture     file;
+    ph_image_info  info;
+    ph_pixels      pixels;
+    ph_tile_layout layout;
+    ph_tiles       tiles;
+    uint64_t       key[2];   /* of its prepared pixels and recipe: equal pictures, equal keys */
+    size_t         row;      /* of its first visual token in the turn's features */
+    int            n_visual; /* tokens */
+    int            is_seen;  /* its features stand already */
+} ph_view;
+
+struct ph_turn {
+    ph_session        *session;
+    int                sequence;
+    ph_stage           stage;
+    const ph_question *question;
+    ph_arena           picture_arena; /* pixels and tiles: until seen */
+    ph_arena           text_arena;    /* spans and template values: until spliced */
+    ph_view            view[PH_PICTURES_MAX];
+    size_t             n_views;
+    ph_view            old[PH_PICTURES_MAX]; /* of the question before: their features may serve again */
+    size_t             n_old;
+    float             *features;      /* [context, d_model], mapped; rows in order of the pictures */
+    size_t             features_rows; /* used */
+    /* The sequence as it is, and as it shall be: ids, feature rows (-1: text), and keys that tell equal rows.
+     */
+    int32_t     *id, *feature;
+    uint64_t    *key;
+    size_t       n_prompt; /* rows of the prompt */
+    size_t       n_cached; /* of them already in the KV cache */
+    size_t       n_kept;   /* rows of the cache whose keys are known: what was run */
+    size_t       at;       /* next row to prefill */
+    int          n_image_tokens;
+    size_t       take;     /* rows of it in the chunk that is being run */
+    size_t       see_view; /* the picture being seen, and its next tile */
+    int          see_tile;
+    int          tile_at, tile_n; /* its tiles in the chunk that is being seen */
+    ph_done      done;
+    size_t       decode_heap, picture_peak; /* bytes: the decoder's heap, pixels and tiles */
+    const float *logits;                    /* [vocab], until the next run of the language part */
+    int32_t      next;                      /* the sampled id */
+    /* The answer. */
+    int32_t         *answer; /* [context] */
+    size_t           n_answer;
+    ph_speaker      *speaker;
+    ph_sampler_state sampler;
+    void            *sampler_scratch;
+    ph_stop          stop;
+    char            *text; /* [text_max] */
+    size_t           n_text, text_max;
+    ph_region        memory; /* everything above that is sized by the context */
+    double           stage_ms[PH_N_STAGES];
+};
+
+ph_rc ph_session_predict(const ph_session *s, const ph_done *done, ph_plan *out, ph_err *err);
+
+/* The key of a row of text: equal ids, equal keys; a picture's rows have keys of its own. */
+static inline uint64_t ph_turn_text_key(int32_t id) {
+    return (uint64_t)(uint32_t)id;
+}
+int ph_turn_hear(void *turn, const char *piece, size_t n);
+
+/* After a failure: nothing of the question is kept; the cache holds what was complete. */
+void ph_turn_abandon(ph_turn *t);
+
+/* Bind a part's program for at least these sizes, unless it is so already. */
+ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *err);
+/* Run it to its end.  Errors: PH_ECANCEL when *cancel was set. */
+ph_rc ph_part_run(ph_session *s, ph_part part, const ph_syms *syms, const atomic_int *cancel, ph_err *err);
+
+#endif

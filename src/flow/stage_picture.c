@@ -1,0 +1,134 @@
+/* stage_picture.c - decode and prepare: the bytes of a file become the trainer's own tiles.
+ *
+ * Sizes come first: what a picture will cost in pixels and in tokens is known from
+ * its header, and is refused before a row of it exists.
+ */
+#include "flow/session.h"
+
+#include <string.h>
+
+static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
+    const ph_model        *m = t->session->model;
+    const ph_image_options o = {.pixels_max = t->session->how.pixels_max, .alpha = t->session->how.alpha};
+    PH_TRY(ph_image_measure(&v->info, v->file.bytes, v->file.n, &o, err));
+    PH_TRY(ph_recipe_layout(&v->layout, &m->recipe, v->info.width, v->info.height, err));
+    v->n_visual = v->layout.n_tiles * m->spec.bridge.tokens_per_tile;
+    return PH_OK;
+}
+
+static ph_rc check_tokens(ph_turn *t, ph_err *err) {
+    int64_t tokens = 0;
+    for (size_t i = 0; i < t->n_views; i++) tokens += t->view[i].n_visual;
+    t->n_image_tokens = (int)(tokens < INT32_MAX ? tokens : INT32_MAX);
+    if (tokens < t->session->how.context) return PH_OK;
+    return PH_FAIL(err, PH_ECONTEXT,
+                   "the %zu picture%s of this prompt take %lld tokens, but the context holds %d: use fewer "
+                   "or smaller pictures, or a larger -c",
+                   t->n_views, t->n_views == 1 ? "" : "s", (long long)tokens, t->session->how.context);
+}
+
+static ph_rc decode_one(ph_turn *t, ph_view *v, ph_err *err) {
+    const ph_image_options o = {.pixels_max = t->session->how.pixels_max, .alpha = t->session->how.alpha};
+    ph_rc  rc = ph_image_decode(&v->pixels, v->file.bytes, v->file.n, &o, &t->picture_arena, err);
+    size_t heap = ph_image_decode_bytes(&v->info);
+    if (heap > t->decode_heap) t->decode_heap = heap;
+    return rc;
+}
+
+static ph_rc decode_turn(ph_turn *t, ph_err *err) {
+    const ph_model *m = t->session->model;
+    if (t->n_views && !m->vision)
+        return PH_FAIL(err, PH_EUNSUP, "this model takes no pictures: it is a text model%s",
+                       m->source.is_gguf ? " (a GGUF model's vision part is given with --mmproj)" : "");
+    for (size_t i = 0; i < t->n_views; i++) {
+        ph_rc rc = measure(t, &t->view[i], err);
+        if (rc) return ph_note(err, rc, "in the picture %s", t->view[i].file.name);
+    }
+    PH_TRY(check_tokens(t, err));
+    for (size_t i = 0; i < t->n_views; i++) {
+        ph_rc rc = decode_one(t, &t->view[i], err);
+        if (rc) return ph_note(err, rc, "in the picture %s", t->view[i].file.name);
+    }
+    return PH_OK;
+}
+
+ph_rc ph_decode(ph_turn *const *turns, size_t n, ph_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        PH_TRY(decode_turn(turns[i], err));
+        turns[i]->stage = PH_STAGE_prepare;
+    }
+    return PH_OK;
+}
+
+/* Two independent 64-bit multiply-and-fold hashes over 8-byte words: equal pictures after equal preparation
+ * have equal keys; different ones differ but for a chance of 2^-128. */
+static void hash(uint64_t key[2], const void *bytes, size_t n) {
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t w = 0;
+        memcpy(&w, at + i, n - i < 8 ? n - i : 8);
+        key[0] = (key[0] ^ w) * 0x9e3779b97f4a7c15u;
+        key[0] ^= key[0] >> 29;
+        key[1] = (key[1] + w) * 0xd6e8feb86659fd93u;
+        key[1] ^= key[1] >> 32;
+    }
+}
+
+static ph_rc prepare_one(ph_turn *t, ph_view *v, ph_err *err) {
+    PH_TRY(ph_recipe_run(&v->tiles, &t->session->model->recipe, &v->pixels, 0, &t->picture_arena, err));
+    const ph_tile_layout *l = &v->tiles.layout;
+    const int32_t         form[5] = {l->n_tiles, l->rows, l->cols, l->height, l->width};
+    v->key[0] = 0x243f6a8885a308d3u;
+    v->key[1] = 0x13198a2e03707344u;
+    hash(v->key, form, sizeof form);
+    hash(v->key, v->tiles.pixels,
+         sizeof(float) * 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width);
+    return PH_OK;
+}
+
+/* A picture whose features stand already, from the question before or from this one, is not seen again. */
+static int find_seen(const ph_view *among, size_t n, ph_view *v) {
+    for (size_t i = 0; i < n; i++)
+        if (among[i].is_seen && among[i].n_visual == v->n_visual &&
+            !memcmp(among[i].key, v->key, sizeof v->key)) {
+            v->row = among[i].row;
+            v->is_seen = 1;
+            return 1;
+        }
+    return 0;
+}
+
+/* Where each picture's visual tokens will stand among the turn's features. */
+static ph_rc place(ph_turn *t, ph_err *err) {
+    size_t room = (size_t)t->session->how.context, wanted = 0;
+    for (size_t i = 0; i < t->n_views; i++)
+        if (!find_seen(t->old, t->n_old, &t->view[i])) wanted += (size_t)t->view[i].n_visual;
+    if (t->features_rows + wanted > room) { /* holes of pictures no longer asked about: begin anew */
+        t->features_rows = 0;
+        for (size_t i = 0; i < t->n_views; i++) t->view[i].is_seen = 0;
+    }
+    for (size_t i = 0; i < t->n_views; i++) {
+        if (t->view[i].is_seen) continue;
+        if (t->features_rows + (size_t)t->view[i].n_visual > room)
+            return PH_FAIL(err, PH_EBUG, "no room for the visual tokens of picture %zu", i);
+        t->view[i].row = t->features_rows;
+        t->features_rows += (size_t)t->view[i].n_visual;
+    }
+    return PH_OK;
+}
+
+ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        ph_turn *t = turns[i];
+        for (size_t v = 0; v < t->n_views; v++) {
+            ph_rc rc = prepare_one(t, &t->view[v], err);
+            if (rc) return ph_note(err, rc, "in the picture %s", t->view[v].file.name);
+        }
+        PH_TRY(place(t, err));
+        if (t->picture_arena.size > t->picture_peak) t->picture_peak = t->picture_arena.size;
+        t->see_view = 0;
+        t->see_tile = 0;
+        t->stage = PH_STAGE_see;
+    }
+    return PH_OK;
+}

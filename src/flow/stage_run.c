@@ -1,0 +1,149 @@
+/* stage_run.c - prefill and step: rows of all turns through the language graph.
+ *
+ * A run takes rows [R, d]: chunks of prompts and single tokens alike, from any
+ * number of turns, without padding.  Each row says which sequence it belongs to,
+ * where its key goes and what it sees; a row's result does not depend on its
+ * neighbours, so chunking and batching never change an answer.
+ */
+#include "flow/session.h"
+
+#include <string.h>
+
+/* The inputs of one run, being filled. */
+typedef struct batch {
+    ph_session *s;
+    int32_t    *ids, *rows, *out_rows, *visual_rows; /* the program's own buffers */
+    float      *visual;
+    ph_syms     syms;
+    const float
+        *first_visual; /* of a run of features that stand one after the other; NULL: they are gathered */
+    int  is_scattered;
+} batch;
+
+static ph_rc begin(batch *b, ph_session *s, int64_t rows, int64_t wanted, int64_t visual, ph_err *err) {
+    ph_ready *r = &s->part[PH_PART_LANGUAGE];
+    ph_syms   most = {{0}};
+    most.at[PH_SYM_R] = rows;
+    most.at[PH_SYM_S] = wanted;
+    most.at[PH_SYM_V] = s->visual_in >= 0 ? visual : 0;
+    PH_TRY(ph_part_ready(s, PH_PART_LANGUAGE, &most, err));
+    const struct ph_engine_def *def = r->engine->def;
+    *b = (batch){.s = s,
+                 .ids = def->buffer(r->program, s->ids),
+                 .rows = def->buffer(r->program, s->rows),
+                 .out_rows = def->buffer(r->program, s->out_rows)};
+    if (s->visual_in < 0) return PH_OK;
+    PH_TRY(def->lend(r->program, s->visual_in, NULL, err));
+    b->visual_rows = def->buffer(r->program, s->visual_rows);
+    b->visual = def->buffer(r->program, s->visual_in);
+    return PH_OK;
+}
+
+static void add_visual(batch *b, ph_turn *t, int32_t feature, int32_t row) {
+    size_t       d = (size_t)b->s->model->spec.text.d_model, v = (size_t)b->syms.at[PH_SYM_V]++;
+    const float *x = t->features + (size_t)feature * d;
+    b->visual_rows[v] = row;
+    if (!v) b->first_visual = x;
+    if (!b->is_scattered && x == b->first_visual + v * d) return;
+    if (!b->is_scattered)
+        memcpy(b->visual, b->first_visual, v * d * sizeof *x); /* those so far were in one piece */
+    b->is_scattered = 1;
+    memcpy(b->visual + v * d, x, d * sizeof *x);
+}
+
+/* Row `index` of the turn's sequence. */
+static void add_row(batch *b, ph_turn *t, size_t index, int32_t id, int32_t feature, int is_wanted) {
+    int32_t  r = (int32_t)b->syms.at[PH_SYM_R]++;
+    int32_t *row = b->rows + (size_t)r * PH_ROW_FIELDS, at = (int32_t)index;
+    b->ids[r] = id;
+    row[PH_ROW_SEQUENCE] = t->sequence;
+    row[PH_ROW_INDEX] = row[PH_ROW_POS_T] = row[PH_ROW_POS_H] = row[PH_ROW_POS_W] = at;
+    row[PH_ROW_SPAN] = at + 1;
+    row[PH_ROW_KIND] = feature >= 0;
+    row[PH_ROW_RESERVED] = 0;
+    if (feature >= 0) add_visual(b, t, feature, r);
+    if (is_wanted) b->out_rows[b->syms.at[PH_SYM_S]++] = r;
+}
+
+static ph_rc run(batch *b, const atomic_int *cancel, const float **logits, ph_err *err) {
+    ph_ready *r = &b->s->part[PH_PART_LANGUAGE];
+    if (b->syms.at[PH_SYM_V] && !b->is_scattered)
+        PH_TRY(r->engine->def->lend(r->program, b->s->visual_in, (void *)(uintptr_t)b->first_visual, err));
+    PH_TRY(ph_part_run(b->s, PH_PART_LANGUAGE, &b->syms, cancel, err));
+    *logits = r->engine->def->buffer(r->program, b->s->logits);
+    return PH_OK;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* A turn's part of a chunk. */
+static ph_rc add_prompt(batch *b, ph_turn *t, size_t n, ph_err *err) {
+    PH_TRY(ph_kv_extend(b->s->kv, t->sequence, (int)(t->at + n), err));
+    for (size_t i = t->at; i < t->at + n; i++)
+        add_row(b, t, i, t->id[i], t->feature[i], b->s->how.all_logits || i + 1 == t->n_prompt);
+    return PH_OK;
+}
+
+static void done(ph_turn *t, const batch *b) {
+    ph_done *d = &t->done;
+    if (b->syms.at[PH_SYM_R] > d->chunk) d->chunk = (int)b->syms.at[PH_SYM_R];
+    if (b->syms.at[PH_SYM_S] > d->logits) d->logits = (int)b->syms.at[PH_SYM_S];
+}
+
+ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
+    ph_session *s = turns[0]->session;
+    size_t      vocab = (size_t)s->model->spec.text.vocab, rows = 0, chunk = (size_t)s->how.chunk, wanted = 0;
+    const float *logits;
+    batch        b;
+    for (size_t i = 0; i < n; i++) rows += turns[i]->n_prompt - turns[i]->at;
+    rows = smaller(rows, chunk);
+    PH_TRY(begin(&b, s, (int64_t)rows, (int64_t)(s->how.all_logits ? rows : smaller(n, rows)), (int64_t)rows,
+                 err));
+    for (size_t i = 0; i < n; i++) {
+        ph_turn *t = turns[i];
+        t->take = smaller(t->n_prompt - t->at, rows - (size_t)b.syms.at[PH_SYM_R]);
+        if (t->take) PH_TRY(add_prompt(&b, t, t->take, err));
+    }
+    PH_TRY(run(&b, turns[0]->question->cancel, &logits, err));
+    for (size_t i = 0; i < n; i++) {
+        ph_turn *t = turns[i];
+        int      is_over = t->take && t->at + t->take == t->n_prompt;
+        if (s->how.all_logits)
+            wanted += t->take;
+        else
+            wanted += (size_t)is_over;
+        t->at += t->take;
+        t->n_kept = t->at;
+        done(t, &b);
+        if (!is_over) continue;
+        t->logits = logits + (wanted - 1) * vocab;
+        t->stage = PH_STAGE_sample;
+    }
+    return PH_OK;
+}
+
+ph_rc ph_step(ph_turn *const *turns, size_t n, ph_err *err) {
+    ph_session  *s = turns[0]->session;
+    const float *logits;
+    batch        b;
+    PH_TRY(begin(&b, s, (int64_t)n, (int64_t)n, 0, err));
+    for (size_t i = 0; i < n; i++) {
+        ph_turn *t = turns[i];
+        PH_TRY(ph_kv_extend(s->kv, t->sequence, (int)(t->at + 1), err));
+        add_row(&b, t, t->at, t->next, -1, 1);
+    }
+    PH_TRY(run(&b, turns[0]->question->cancel, &logits, err));
+    for (size_t i = 0; i < n; i++) {
+        ph_turn *t = turns[i];
+        t->id[t->at] = t->next;
+        t->feature[t->at] = -1;
+        t->key[t->at] = ph_turn_text_key(t->next);
+        t->n_kept = ++t->at;
+        t->logits = logits + i * (size_t)s->model->spec.text.vocab;
+        t->stage = PH_STAGE_sample;
+        done(t, &b);
+    }
+    return PH_OK;
+}

@@ -1,0 +1,257 @@
+/* stage_splice.c - template, text and visual tokens become one sequence.
+ *
+ *     messages ─ template ─► spans ─┬─ cut at the image marks of trusted text ─► text | run of visual tokens
+ *     raw prompt ───────────────────┘                                              │
+ *                                    ids, features, keys [n_prompt]  ◄─ tokenizer ─┘
+ *
+ * Only what the template wrote can hold a control token or an image mark; what a
+ * user typed is text.  Rows that the cache already holds (equal keys from the
+ * start on) are not run again.
+ */
+#include "flow/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A run of visual tokens, standing in the prompt as one slot. */
+typedef struct visual_run {
+    const ph_view *view;
+    int            first, n; /* of the view's tokens */
+} visual_run;
+
+typedef struct splicing {
+    ph_turn      *t;
+    ph_text_span *span; /* [n_spans] */
+    size_t        n_spans, spans_max;
+    visual_run   *run; /* [n_runs], numbered as the slots are */
+    size_t        n_runs, runs_max;
+    size_t        n_marks; /* image marks met so far: the next picture */
+    ph_arena     *arena;
+} splicing;
+
+static ph_rc grow(splicing *s, void **at, size_t *max, size_t n, size_t item, ph_err *err) {
+    void *more;
+    if (n < *max) return PH_OK;
+    PH_TRY(ph_arena_carve(s->arena, &more, 2 * *max + 16, item, err));
+    if (n) memcpy(more, *at, n * item);
+    *at = more;
+    *max = 2 * *max + 16;
+    return PH_OK;
+}
+
+static ph_rc add_text(splicing *s, const char *bytes, size_t n, int is_trusted, ph_err *err) {
+    void *at = s->span;
+    if (!n) return PH_OK;
+    PH_TRY(grow(s, &at, &s->spans_max, s->n_spans, sizeof *s->span, err));
+    s->span = at;
+    s->span[s->n_spans++] =
+        (ph_text_span){.kind = PH_SPAN_TEXT, .bytes = bytes, .n = n, .is_trusted = is_trusted};
+    return PH_OK;
+}
+
+static ph_rc add_run(splicing *s, const ph_view *view, int first, int n, ph_err *err) {
+    void *at = s->span, *run = s->run;
+    PH_TRY(grow(s, &at, &s->spans_max, s->n_spans, sizeof *s->span, err));
+    s->span = at;
+    PH_TRY(grow(s, &run, &s->runs_max, s->n_runs, sizeof *s->run, err));
+    s->run = run;
+    s->span[s->n_spans++] = (ph_text_span){.kind = PH_SPAN_SLOT, .slot = (int)s->n_runs};
+    s->run[s->n_runs++] = (visual_run){.view = view, .first = first, .n = n};
+    return PH_OK;
+}
+
+/* What the family puts in the prompt for the next picture. */
+static ph_rc add_picture(splicing *s, ph_err *err) {
+    enum { PIECES_MAX = 4096 };
+    const ph_model *m = s->t->session->model;
+    void           *at;
+    int             first = 0;
+    if (s->n_marks >= s->t->n_views)
+        return PH_FAIL(err, PH_EMISMATCH, "the prompt has more image marks (%s) than pictures (%zu)",
+                       m->spec.image_marker, s->t->n_views);
+    const ph_view *v = &s->t->view[s->n_marks++];
+    PH_TRY(ph_arena_carve(s->arena, &at, PIECES_MAX, sizeof(ph_piece), err));
+    ph_pieces pieces = {.at = at, .max = PIECES_MAX};
+    PH_TRY(m->family->image(&m->spec, &v->layout, &pieces, err));
+    for (size_t i = 0; i < pieces.n; i++) {
+        const ph_piece *p = &pieces.at[i];
+        if (!p->n_visual) {
+            PH_TRY(add_text(s, p->text, strlen(p->text), 1, err));
+            continue;
+        }
+        PH_TRY(add_run(s, v, first, p->n_visual, err));
+        first += p->n_visual;
+    }
+    if (first == v->n_visual) return PH_OK;
+    return PH_FAIL(err, PH_EBUG, "family %s: %d visual tokens in the prompt, %d made", m->family->name, first,
+                   v->n_visual);
+}
+
+/* Trusted text: each image mark is the next picture's place. */
+static ph_rc add_trusted(splicing *s, const char *bytes, size_t n, ph_err *err) {
+    const char *mark = s->t->session->model->spec.image_marker;
+    size_t      n_mark = mark ? strlen(mark) : 0;
+    while (n_mark) {
+        const char *found = memmem(bytes, n, mark, n_mark);
+        if (!found) break;
+        PH_TRY(add_text(s, bytes, (size_t)(found - bytes), 1, err));
+        PH_TRY(add_picture(s, err));
+        n -= (size_t)(found - bytes) + n_mark;
+        bytes = found + n_mark;
+    }
+    return add_text(s, bytes, n, 1, err);
+}
+
+static ph_rc add_messages(splicing *s, const ph_question *q, ph_err *err) {
+    ph_chat_text text;
+    PH_TRY(ph_model_render(s->t->session->model, q->messages, q->n_messages, s->arena, &text, err));
+    for (size_t i = 0; i < text.n; i++) {
+        const ph_chat_span *c = &text.span[i];
+        if (c->is_trusted)
+            PH_TRY(add_trusted(s, c->bytes, c->n, err));
+        else
+            PH_TRY(add_text(s, c->bytes, c->n, 0, err));
+    }
+    return PH_OK;
+}
+
+/* ---- rows ---- */
+
+typedef struct rows {
+    ph_turn *t;
+    size_t   n, n_cached;
+    int      is_same; /* so far every row is what the cache holds */
+} rows;
+
+static uint64_t picture_key(const ph_view *v, int token) {
+    uint64_t k = (v->key[0] + (uint64_t)token * 0x9e3779b97f4a7c15u) ^ v->key[1];
+    k = (k ^ (k >> 31)) * 0xd6e8feb86659fd93u;
+    return k | (uint64_t)1 << 63; /* never a text row's */
+}
+
+/* Rows beyond the context are counted, not kept: the message says how many there would be. */
+static void add_row(rows *r, int32_t id, int32_t feature, uint64_t key) {
+    ph_turn *t = r->t;
+    size_t   i = r->n++;
+    if (i >= (size_t)t->session->how.context) return;
+    r->is_same = r->is_same && i < t->n_kept && t->key[i] == key;
+    r->n_cached += (size_t)r->is_same;
+    t->id[i] = id;
+    t->feature[i] = feature;
+    t->key[i] = key;
+}
+
+static void add_visual_rows(rows *r, const visual_run *run) {
+    int32_t id = r->t->session->model->spec.image_token;
+    for (int k = 0; k < run->n; k++)
+        add_row(r, id < 0 ? 0 : id, (int32_t)run->view->row + run->first + k,
+                picture_key(run->view, run->first + k));
+}
+
+static ph_rc add_id(rows *r, int32_t id, ph_err *err) {
+    int vocab = r->t->session->model->spec.text.vocab;
+    if (id < 0 || id >= vocab)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "the tokenizer gave id %d, but the model's embedding table has %d rows: tokenizer and "
+                       "weights are not of one model",
+                       id, vocab);
+    add_row(r, id, -1, ph_turn_text_key(id));
+    return PH_OK;
+}
+
+static ph_rc add_all(rows *r, const splicing *s, const ph_ids *ids, const ph_slot_at *slots, size_t n_slots,
+                     ph_err *err) {
+    size_t next = 0;
+    for (size_t i = 0; i <= ids->n; i++) {
+        for (; next < n_slots && slots[next].at == i; next++) add_visual_rows(r, &s->run[slots[next].slot]);
+        if (i < ids->n) PH_TRY(add_id(r, ids->at[i], err));
+    }
+    return PH_OK;
+}
+
+static ph_rc encode(rows *r, splicing *s, unsigned how, ph_err *err) {
+    ph_ids ids = {0};
+    void  *slots;
+    size_t n_slots = 0;
+    PH_TRY(ph_arena_carve(s->arena, &slots, s->n_runs + 1, sizeof(ph_slot_at), err));
+    ph_rc rc = ph_tokenizer_encode_spans(s->t->session->model->tokenizer, s->span, s->n_spans, how, &ids,
+                                         slots, &n_slots, err);
+    if (!rc) rc = add_all(r, s, &ids, slots, n_slots, err);
+    ph_ids_close(&ids);
+    return rc;
+}
+
+/* Ids as given: a visual row wherever the image token stands, pictures in order. */
+static ph_rc take_ids(rows *r, const ph_question *q, ph_err *err) {
+    ph_turn        *t = r->t;
+    const ph_model *m = t->session->model;
+    size_t          view = 0;
+    int             token = 0;
+    for (size_t i = 0; i < q->n_ids; i++) {
+        if (!t->n_views || q->ids[i] != m->spec.image_token) {
+            PH_TRY(add_id(r, q->ids[i], err));
+            continue;
+        }
+        while (view < t->n_views && token == t->view[view].n_visual) view++, token = 0;
+        if (view == t->n_views)
+            return PH_FAIL(err, PH_EMISMATCH, "the ids hold more image tokens than the %zu pictures make",
+                           t->n_views);
+        add_visual_rows(r, &(visual_run){.view = &t->view[view], .first = token++, .n = 1});
+    }
+    return PH_OK;
+}
+
+static ph_rc check_context(const ph_turn *t, size_t n, ph_err *err) {
+    int context = t->session->how.context;
+    if (!n) return PH_FAIL(err, PH_EUSAGE, "the prompt is empty: there is nothing to answer");
+    if (n <= (size_t)context) return PH_OK;
+    return PH_FAIL(err, PH_ECONTEXT,
+                   "the prompt takes %zu tokens (%d of them for pictures), but the context holds %d: shorten "
+                   "it, use fewer or smaller pictures, or give a larger -c",
+                   n, t->n_image_tokens, context);
+}
+
+static ph_rc fill(rows *r, splicing *s, ph_err *err) {
+    const ph_question *q = r->t->question;
+    if (q->ids) return take_ids(r, q, err);
+    if (q->raw)
+        PH_TRY(add_trusted(s, q->raw, strlen(q->raw), err));
+    else
+        PH_TRY(add_messages(s, q, err));
+    if (s->n_marks < r->t->n_views)
+        return PH_FAIL(err, PH_EMISMATCH, "the prompt has %zu image marks (%s) for %zu pictures", s->n_marks,
+                       r->t->session->model->spec.image_marker, r->t->n_views);
+    return encode(r, s,
+                  !q->raw          ? PH_ENCODE_BEFORE
+                  : q->add_special ? PH_ENCODE_SPECIAL
+                                   : PH_ENCODE_PLAIN,
+                  err);
+}
+
+static ph_rc splice_turn(ph_turn *t, ph_err *err) {
+    splicing s = {.t = t, .arena = &t->text_arena};
+    rows     r = {.t = t, .is_same = 1};
+    ph_rc    rc = fill(&r, &s, err);
+    if (!rc) rc = check_context(t, r.n, err);
+    if (rc) {
+        t->n_kept = r.n_cached; /* the keys behind were overwritten */
+        ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_kept);
+        return rc;
+    }
+    t->n_prompt = r.n;
+    t->n_cached = t->session->how.all_logits ? 0
+                  : r.n_cached < r.n         ? r.n_cached
+                                             : r.n - 1; /* the last row gives the logits */
+    t->at = t->n_kept = t->n_cached;
+    ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_cached);
+    ph_arena_reset(&t->picture_arena);
+    ph_arena_reset(&t->text_arena);
+    for (size_t i = 0; i < t->n_views; i++) t->view[i].pixels.rgb = NULL, t->view[i].tiles = (ph_tiles){0};
+    t->stage = PH_STAGE_prefill;
+    return PH_OK;
+}
+
+ph_rc ph_splice(ph_turn *const *turns, size_t n, ph_err *err) {
+    for (size_t i = 0; i < n; i++) PH_TRY(splice_turn(turns[i], err));
+    return PH_OK;
+}

@@ -1,0 +1,40 @@
+/* family.c - the table of families. */
+#include "model/family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const ph_family *const families[] = {
+#define PH_FAMILY(name) &ph_family_##name,
+#include "model/family.def"
+#undef PH_FAMILY
+};
+
+size_t ph_family_count(void) {
+    return sizeof families / sizeof *families;
+}
+
+const ph_family *ph_family_at(size_t i) {
+    return families[i];
+}
+
+const ph_family *ph_family_find(const char *type, ph_family_kind kind) {
+    for (size_t i = 0; i < ph_family_count(); i++)
+        for (const char *const *t = families[i]->types; families[i]->kind == kind && *t; t++)
+            if (!strcmp(*t, type)) return families[i];
+    return NULL;
+}
+
+const ph_family *ph_family_of_projector(const char *projector) {
+    for (size_t i = 0; i < ph_family_count(); i++)
+        if (families[i]->projector && !strcmp(families[i]->projector, projector)) return families[i];
+    return NULL;
+}
+
+void ph_family_list(char *out, size_t size) {
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < ph_family_count(); i++)
+        for (const char *const *t = families[i]->types; *t && at < size; t++)
+            at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", *t);
+}

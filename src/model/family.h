@@ -1,0 +1,81 @@
+/* family.h - model families: one file each, one const ph_family, one line in family.def.
+ *
+ * A family turns a config and named weights into graphs and a prompt layout.
+ * Nobody outside this room knows a family's name.
+ *
+ *     config ──spec()──► ph_spec ──language(), vision(), bridge()──► graphs
+ *     picture's tiles ──image()──► the pieces that stand in the prompt for one picture
+ */
+#ifndef PH_MODEL_FAMILY_H
+#define PH_MODEL_FAMILY_H
+
+#include "graph/graph.h"
+#include "image/recipe.h"
+#include "model/source.h"
+#include "model/spec.h"
+
+typedef enum ph_family_kind { PH_FAMILY_TEXT, PH_FAMILY_VISION_LANGUAGE } ph_family_kind;
+
+/* What stands in the prompt for a picture: trusted text, or a run of visual tokens, in order. */
+typedef struct ph_piece {
+    char text[96]; /* template text: may hold control tokens; empty for a run */
+    int  n_visual; /* tokens of a run; 0: text */
+} ph_piece;
+typedef struct ph_pieces {
+    ph_piece *at; /* [n], the caller's */
+    size_t    n, max;
+} ph_pieces;
+ph_rc ph_pieces_text(ph_pieces *p, ph_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+ph_rc ph_pieces_run(ph_pieces *p, int n_visual, ph_err *err);
+
+typedef struct ph_family {
+    const char    *name;
+    ph_family_kind kind;
+    const char *const
+               *types;     /* NULL-ended: model_type values and GGUF architectures that this family reads */
+    const char *projector; /* GGUF: clip.projector_type of the vision part; NULL: none */
+    /* Read the config into *spec.  For vision-language families spec->text has been read already, by the text
+     * family that its text_config names.  Errors name the key. */
+    ph_rc (*spec)(const ph_source *s, ph_spec *spec, ph_err *err);
+    /* Build into an open graph; failures are sticky in the graph.  NULL: ph_decoder_build for language; no
+     * such part otherwise. */
+    void (*language)(ph_graph *g, const ph_spec *spec, const ph_source *s);
+    void (*vision)(ph_graph *g, const ph_spec *spec, const ph_source *s);
+    void (*bridge)(ph_graph *g, const ph_spec *spec, const ph_source *s);
+    /* The pieces for one prepared picture. */
+    ph_rc (*image)(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err);
+    const char *template_; /* chat form to use when the checkpoint brings none: a name that ph_chat knows */
+    const char *source;    /* paper and reference implementation */
+} ph_family;
+
+#define PH_FAMILY(name) extern const ph_family ph_family_##name;
+#include "model/family.def"
+#undef PH_FAMILY
+
+const ph_family *ph_family_find(const char *type, ph_family_kind kind); /* or NULL */
+const ph_family *ph_family_of_projector(const char *projector);         /* GGUF; or NULL */
+size_t           ph_family_count(void);
+const ph_family *ph_family_at(size_t i);
+void             ph_family_list(char *out, size_t size); /* "llama, llava, idefics3 ..." for messages */
+
+/* ---- builders that families share ---- */
+
+/* The config keys of the Llama line, under their Hugging Face names, into *d. */
+ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
+/* The language graph.  Inputs: ids i32 [R], rows i32 [R, PH_ROW_FIELDS], out_rows i32 [S], and with vision
+ * visual_rows i32 [V, 1], visual f32 [V, d_model]; state kv; output logits [S, vocab].  The embeddings and
+ * each layer's output are named hidden.0 .. hidden.L, the final norm's output hidden.norm. */
+void ph_decoder_build(ph_graph *g, const ph_spec *spec, const ph_source *s);
+
+ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err);
+/* The vision graph.  Input: pixels f32 [I, 3, image, image]; output: features [I, n_patches, d].  The
+ * embeddings and each layer's output are named vision.hidden.0 ... */
+void ph_tower_build(ph_graph *g, const ph_tower *t, const ph_names *n);
+int  ph_tower_patches(const ph_tower *t); /* of one tile, CLS not counted */
+
+/* y = x W^T (+ b) with W [n_out, n_in] under "name.weight", b under "name.bias"; `has_bias` decides. */
+int ph_build_linear(ph_graph *g, const ph_names *n, int x, int n_in, int n_out, int has_bias,
+                    const char *name, ...) __attribute__((format(printf, 7, 8)));
+int ph_build_act(ph_graph *g, int x, ph_act act, const char *name);
+
+#endif

@@ -1,0 +1,199 @@
+/* keys.c - config keys under their Hugging Face names, whatever holds them.
+ *
+ * A JSON object is asked directly.  A GGUF file is asked through the dictionary
+ * below, where "%" stands for the part's prefix (the architecture, clip.vision);
+ * a key without a row is absent there.
+ */
+#include "model/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Source: the GGUF specification (ggml docs/gguf.md) and the mtmd tool's vision keys. */
+static const struct {
+    const char *group, *name, *key;
+} dictionary[] = {
+    {"", "num_hidden_layers", "%.block_count"},
+    {"", "hidden_size", "%.embedding_length"},
+    {"", "num_attention_heads", "%.attention.head_count"},
+    {"", "num_key_value_heads", "%.attention.head_count_kv"},
+    {"", "intermediate_size", "%.feed_forward_length"},
+    {"", "vocab_size", "%.vocab_size"},
+    {"", "head_dim", "%.attention.key_length"},
+    {"", "rope_dim", "%.rope.dimension_count"},
+    {"", "max_position_embeddings", "%.context_length"},
+    {"", "rms_norm_eps", "%.attention.layer_norm_rms_epsilon"},
+    {"", "layer_norm_eps", "%.attention.layer_norm_epsilon"},
+    {"", "rope_theta", "%.rope.freq_base"},
+    {"", "sliding_window", "%.attention.sliding_window"},
+    {"", "image_size", "%.image_size"},
+    {"", "patch_size", "%.patch_size"},
+    {"", "projection_dim", "%.projection_dim"},
+    {"", "scale_factor", "%.projector.scale_factor"},
+    {"", "vision_feature_layer", "%.feature_layer"},
+    {"rope_scaling", "rope_type", "%.rope.scaling.type"},
+    {"rope_scaling", "factor", "%.rope.scaling.factor"},
+    {"rope_scaling", "attention_factor", "%.rope.scaling.attn_factor"},
+    {"rope_scaling", "original_max_position_embeddings", "%.rope.scaling.original_context_length"},
+};
+
+/* The GGUF key for name, or 0 when the dictionary has none. */
+static int translate(const ph_keys *k, const char *name, char *out, size_t size) {
+    for (size_t i = 0; i < sizeof dictionary / sizeof *dictionary; i++) {
+        if (strcmp(dictionary[i].group, k->group) || strcmp(dictionary[i].name, name)) continue;
+        int n = snprintf(out, size, "%s%s", k->prefix, dictionary[i].key + 1);
+        return n > 0 && (size_t)n < size;
+    }
+    return 0;
+}
+
+static const ph_gguf_kv *kv_of(const ph_keys *k, const char *name) {
+    char key[128];
+    return translate(k, name, key, sizeof key) ? ph_gguf_find(k->gguf, key) : NULL;
+}
+
+static ph_keys keys_json(ph_json object, const char *where) {
+    return (ph_keys){.object = object, .where = where};
+}
+
+ph_keys ph_keys_top(const ph_source *s) {
+    if (!s->is_gguf) return keys_json(ph_json_root(&s->hf.config), "config.json");
+    const ph_gguf *g = s->has_mmproj ? &s->mmproj : &s->gguf;
+    return (ph_keys){.gguf = g, .prefix = s->has_mmproj ? "clip.vision" : s->type, .where = g->name};
+}
+
+ph_keys ph_keys_text(const ph_source *s) {
+    if (s->is_gguf) return (ph_keys){.gguf = &s->gguf, .prefix = s->type, .where = s->gguf.name};
+    ph_json root = ph_json_root(&s->hf.config);
+    ph_json part = ph_json_get(&root, "text_config");
+    return keys_json(ph_json_kind_of(&part) == PH_JSON_OBJECT ? part : root, "config.json");
+}
+
+ph_keys ph_keys_vision(const ph_source *s) {
+    if (s->is_gguf) return (ph_keys){.gguf = &s->mmproj, .prefix = "clip.vision", .where = s->mmproj.name};
+    ph_json root = ph_json_root(&s->hf.config);
+    return keys_json(ph_json_get(&root, "vision_config"), "config.json vision_config");
+}
+
+ph_keys ph_keys_under(const ph_keys *k, const char *name) {
+    ph_keys under = *k;
+    if (k->gguf)
+        snprintf(under.group, sizeof under.group, "%s", name);
+    else
+        under.object = ph_json_get(&k->object, name);
+    return under;
+}
+
+int ph_keys_empty(const ph_keys *k) {
+    if (!k->gguf) return ph_json_count(&k->object) == 0;
+    for (size_t i = 0; i < sizeof dictionary / sizeof *dictionary; i++)
+        if (!strcmp(dictionary[i].group, k->group) && kv_of(k, dictionary[i].name)) return 0;
+    return 1;
+}
+
+const char *ph_keys_type(const ph_keys *k) {
+    const char *type = NULL;
+    if (k->gguf) return k->prefix;
+    if (ph_json_text_or(&k->object, "model_type", NULL, &type, NULL)) return NULL;
+    return type;
+}
+
+int ph_keys_has(const ph_keys *k, const char *name) {
+    return k->gguf ? kv_of(k, name) != NULL : ph_json_has(&k->object, name);
+}
+
+ph_rc ph_keys_int(const ph_keys *k, const char *name, int least, int most, int *out, ph_err *err) {
+    char key[128];
+    if (!k->gguf) return ph_json_size(&k->object, name, least, most, out, err);
+    if (!translate(k, name, key, sizeof key))
+        return PH_FAIL(err, PH_EFORMAT, "%s: no key stands for %s in GGUF files", k->where, name);
+    return ph_gguf_size(k->gguf, key, least, most, out, err);
+}
+
+ph_rc ph_keys_int_or(const ph_keys *k, const char *name, int least, int most, int otherwise, int *out,
+                     ph_err *err) {
+    char key[128];
+    if (!k->gguf) return ph_json_size_or(&k->object, name, least, most, otherwise, out, err);
+    *out = otherwise;
+    const ph_gguf_kv *kv = translate(k, name, key, sizeof key) ? ph_gguf_find(k->gguf, key) : NULL;
+    int64_t           first;
+    if (!kv) return PH_OK;
+    /* Per-layer arrays are read as their first item; a family that needs them all reads them itself. */
+    if (!kv->count || !ph_gguf_item_int(kv, 0, &first) || first < least || first > most)
+        return PH_FAIL(err, PH_EFORMAT, "%s: %s must be an integer from %d to %d", k->where, key, least,
+                       most);
+    *out = (int)first;
+    return PH_OK;
+}
+
+ph_rc ph_keys_float_or(const ph_keys *k, const char *name, double otherwise, double *out, ph_err *err) {
+    char key[128];
+    if (!k->gguf) return ph_json_real_or(&k->object, name, otherwise, out, err);
+    *out = otherwise;
+    return translate(k, name, key, sizeof key) ? ph_gguf_real_or(k->gguf, key, otherwise, out, err) : PH_OK;
+}
+
+ph_rc ph_keys_bool_or(const ph_keys *k, const char *name, int otherwise, int *out, ph_err *err) {
+    char key[128];
+    if (!k->gguf) return ph_json_bool_or(&k->object, name, otherwise, out, err);
+    *out = otherwise;
+    return translate(k, name, key, sizeof key) ? ph_gguf_bool_or(k->gguf, key, otherwise, out, err) : PH_OK;
+}
+
+/* GGUF texts are not terminated; the few that are read as words come from this list. */
+static const char *known_word(ph_gguf_text t) {
+    static const char *const words[] = {"none", "linear", "yarn", "llama3", "longrope", "su", "default"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (ph_gguf_text_is(t, words[i])) return words[i];
+    return "unknown";
+}
+
+ph_rc ph_keys_text_or(const ph_keys *k, const char *name, const char *otherwise, const char **out,
+                      ph_err *err) {
+    char         key[128];
+    ph_gguf_text text;
+    if (!k->gguf) return ph_json_text_or(&k->object, name, otherwise, out, err);
+    *out = otherwise;
+    if (!translate(k, name, key, sizeof key) || !ph_gguf_find(k->gguf, key)) return PH_OK;
+    PH_TRY(ph_gguf_text_of(k->gguf, key, &text, err));
+    *out = known_word(text);
+    return PH_OK;
+}
+
+/* GGUF says which activation with two flags of the vision part. */
+static ph_rc act_gguf(const ph_keys *k, ph_act otherwise, ph_act *out, ph_err *err) {
+    int use_gelu, use_silu;
+    *out = otherwise;
+    if (strcmp(k->prefix, "clip.vision")) return PH_OK;
+    PH_TRY(ph_gguf_bool_or(k->gguf, "clip.use_gelu", 0, &use_gelu, err));
+    PH_TRY(ph_gguf_bool_or(k->gguf, "clip.use_silu", 0, &use_silu, err));
+    *out = use_gelu ? PH_ACT_GELU_TANH : use_silu ? PH_ACT_SILU : PH_ACT_GELU_QUICK;
+    return PH_OK;
+}
+
+ph_rc ph_keys_act_or(const ph_keys *k, const char *name, ph_act otherwise, ph_act *out, ph_err *err) {
+    static const struct {
+        const char *name;
+        ph_act      act;
+    } acts[] = {{"silu", PH_ACT_SILU},
+                {"swish", PH_ACT_SILU},
+                {"gelu", PH_ACT_GELU},
+                {"gelu_pytorch_tanh", PH_ACT_GELU_TANH},
+                {"gelu_new", PH_ACT_GELU_TANH},
+                {"gelu_tanh", PH_ACT_GELU_TANH},
+                {"quick_gelu", PH_ACT_GELU_QUICK},
+                {"relu", PH_ACT_RELU}};
+    const char *text;
+    if (k->gguf && !strcmp(name, "hidden_act")) return act_gguf(k, otherwise, out, err);
+    PH_TRY(ph_keys_text_or(k, name, NULL, &text, err));
+    *out = otherwise;
+    if (!text) return PH_OK;
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        if (!strcmp(text, acts[i].name)) {
+            *out = acts[i].act;
+            return PH_OK;
+        }
+    return PH_FAIL(err, PH_EUNSUP,
+                   "%s: %s '%s' is not supported; silu, gelu, gelu_pytorch_tanh, quick_gelu and relu are",
+                   k->where, name, text);
+}

@@ -1,0 +1,22 @@
+/* llama.c - the Llama line of text models: Llama 1 to 3, SmolLM, SmolLM2, TinyLlama, Vicuna.
+ *
+ * The config keys and the graph are the decoder's own; this family adds nothing.
+ * Source: arXiv:2302.13971; reference: transformers modeling_llama.py; GGUF architecture "llama".
+ */
+#include "model/family.h"
+
+static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
+    ph_keys k = ph_keys_text(s);
+    return ph_decoder_read(&k, s, &out->text, err);
+}
+
+static const char *const types[] = {"llama", NULL};
+
+const ph_family ph_family_llama = {
+    .name = "llama",
+    .kind = PH_FAMILY_TEXT,
+    .types = types,
+    .spec = spec,
+    .template_ = "chatml",
+    .source = "arXiv:2302.13971; transformers modeling_llama.py",
+};

@@ -1,0 +1,98 @@
+/* llava.c - LLaVA-1.5: a CLIP tower, a two-layer MLP, any text family of ours.
+ *
+ * Features are the hidden states of the layer that the config chooses (-2 by
+ * default), the CLS token left out; each becomes one visual token.  A picture
+ * stands in the prompt as one run of them, with no marks around.
+ * Source: arXiv:2310.03744; reference: transformers modeling_llava.py.
+ */
+#include "model/family.h"
+
+#include <string.h>
+
+/* Hidden state `layer` counts from the embeddings (0) to the last layer (n_layers); negative from the end. */
+static ph_rc choose_layer(const ph_source *s, ph_spec *spec, ph_err *err) {
+    ph_keys     top = ph_keys_top(s);
+    ph_tower   *t = &spec->tower;
+    const char *strategy;
+    int         layer;
+    PH_TRY(ph_keys_int_or(&top, "vision_feature_layer", -1024, 1024, -2, &layer, err));
+    PH_TRY(ph_keys_text_or(&top, "vision_feature_select_strategy", "default", &strategy, err));
+    int used = layer < 0 ? t->n_layers + 1 + layer : layer;
+    if (used < 0 || used > t->n_layers)
+        return PH_FAIL(err, PH_EFORMAT, "%s: vision_feature_layer %d, but the tower has %d layers", top.where,
+                       layer, t->n_layers);
+    /* GGUF towers were cut after the chosen layer when they were written. */
+    t->n_used = s->is_gguf && !ph_keys_has(&top, "vision_feature_layer") ? t->n_layers : used;
+    if (strcmp(strategy, "default") && strcmp(strategy, "full"))
+        return PH_FAIL(err, PH_EUNSUP, "%s: vision_feature_select_strategy '%s'; default and full are known",
+                       top.where, strategy);
+    t->drop_class = !strcmp(strategy, "default");
+    return PH_OK;
+}
+
+static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
+    ph_keys   vision = ph_keys_vision(s), top = ph_keys_top(s);
+    ph_tower *t = &out->tower;
+    int       token;
+    PH_TRY(ph_tower_read(&vision, t, err));
+    t->has_class = 1;
+    t->has_pre_norm = 1;
+    PH_TRY(choose_layer(s, out, err));
+    PH_TRY(ph_keys_act_or(&top, "projector_hidden_act", PH_ACT_GELU, &out->bridge.act, err));
+    PH_TRY(ph_keys_bool_or(&top, "multimodal_projector_bias", 1, &out->bridge.has_bias, err));
+    PH_TRY(ph_keys_int_or(&top, "image_token_index", -1, 1 << 24, -1, &token, err));
+    PH_TRY(ph_keys_int_or(&top, "image_token_id", -1, 1 << 24, token, &token, err));
+    out->bridge.shuffle = 1;
+    out->bridge.d_in = t->d;
+    out->bridge.d_hidden = out->text.d_model;
+    out->bridge.d_out = out->text.d_model;
+    out->bridge.tokens_per_tile = ph_tower_patches(t) + (t->drop_class ? 0 : 1);
+    out->image_token = token;
+    out->image_marker = "<image>";
+    return PH_OK;
+}
+
+static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
+    ph_names names;
+    ph_err   err = {0};
+    if (ph_names_vision(s, &names, &err))
+        ph_graph_fail(g, err.code, "%s", err.msg);
+    else
+        ph_tower_build(g, &spec->tower, &names);
+}
+
+static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
+    const ph_bridge_spec *b = &spec->bridge;
+    ph_names              names;
+    ph_err                err = {0};
+    if (ph_names_bridge(s, &names, &err)) {
+        ph_graph_fail(g, err.code, "%s", err.msg);
+        return;
+    }
+    int x = ph_graph_input(
+        g, "features", PH_F32,
+        ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(b->tokens_per_tile), ph_dim_of(b->d_in)));
+    x = ph_build_linear(g, &names, x, b->d_in, b->d_hidden, b->has_bias, "linear_1");
+    x = ph_build_act(g, x, b->act, "bridge.act");
+    x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, b->has_bias, "linear_2");
+    ph_graph_output(g, x, "visual");
+}
+
+static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err) {
+    return ph_pieces_run(out, spec->bridge.tokens_per_tile * tiles->n_tiles, err);
+}
+
+static const char *const types[] = {"llava", NULL};
+
+const ph_family ph_family_llava = {
+    .name = "llava",
+    .kind = PH_FAMILY_VISION_LANGUAGE,
+    .types = types,
+    .projector = "mlp",
+    .spec = spec,
+    .vision = vision,
+    .bridge = bridge,
+    .image = image,
+    .template_ = "vicuna",
+    .source = "arXiv:2310.03744; transformers modeling_llava.py",
+};

@@ -1,0 +1,51 @@
+/* model.h - a checkpoint made ready: config understood, graphs built and checked, tokenizer and template
+ * open.
+ *
+ * Opening maps the weights and reads none of them.  Everything here is const
+ * afterwards and shared by all sessions.
+ */
+#ifndef PH_MODEL_MODEL_H
+#define PH_MODEL_MODEL_H
+
+#include "graph/kv.h"
+#include "image/recipe.h"
+#include "model/family.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
+
+typedef struct ph_model {
+    ph_source        source;
+    const ph_family *family;      /* the vision-language family, or the text family */
+    const ph_family *text_family; /* of the decoder; the same for a text model */
+    ph_spec          spec;
+    ph_graph        *language; /* owned; so below */
+    ph_graph        *vision;   /* NULL: a text model; so below */
+    ph_graph        *bridge;
+    ph_tokenizer    *tokenizer;
+    ph_arena         chat_arena;
+    ph_chat         *chat;     /* the compiled template; in chat_arena */
+    ph_recipe        recipe;   /* how its trainer prepared pictures; vision models */
+    ph_kv_layer     *kv_layer; /* [spec.text.n_layers] */
+    int              n_kv_layers;
+    int              has_orphans;     /* the tokenizer knows ids beyond the embedding table */
+    size_t           tokenizer_bytes; /* tables that stay */
+    size_t           base_bytes;      /* resident before opening: the process itself */
+} ph_model;
+
+typedef struct ph_model_options {
+    const char *mmproj;    /* the vision part of a GGUF model; NULL: none */
+    const char *template_; /* a chat template to use instead of the checkpoint's: its text; NULL: none */
+} ph_model_options;
+
+/* Errors: those of the readers; PH_EUNSUP an unknown family (lists the known); PH_EMISMATCH config against
+ * weights, naming the tensor and both shapes. */
+ph_rc ph_model_open(ph_model **m, const char *path, const ph_model_options *options, ph_err *err);
+void  ph_model_close(ph_model *m);
+
+/* Messages through the template: spans in arena. */
+ph_rc ph_model_render(const ph_model *m, const ph_message *messages, size_t n, ph_arena *arena,
+                      ph_chat_text *out, ph_err *err);
+
+int ph_model_is_stop(const ph_model *m, int32_t id);
+
+#endif

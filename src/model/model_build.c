@@ -1,0 +1,53 @@
+/* build.c - the small pieces of algebra that all builders share. */
+#include "model/family.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int ph_build_linear(ph_graph *g, const ph_names *n, int x, int n_in, int n_out, int has_bias,
+                    const char *name, ...) {
+    char    full[160], weight[192], bias[192];
+    va_list ap;
+    va_start(ap, name);
+    vsnprintf(full, sizeof full, name, ap);
+    va_end(ap);
+    snprintf(weight, sizeof weight, "%s.weight", full);
+    snprintf(bias, sizeof bias, "%s.bias", full);
+    int w = ph_names_weight(n, g, ph_shape_of(2, ph_dim_of(n_out), ph_dim_of(n_in)), "%s", weight);
+    int b = ph_names_weight_if(n, g, has_bias, ph_shape_of(1, ph_dim_of(n_out)), "%s", bias);
+    return ph_graph_node(g, "Linear", PH_IN(x, w, b), PH_NO_ATTRS, "%s.out", full);
+}
+
+int ph_build_act(ph_graph *g, int x, ph_act act, const char *name) {
+    switch (act) {
+    case PH_ACT_SILU:
+        return ph_graph_node(g, "Swish", PH_IN(x), PH_ATTRS(PH_FLOAT("alpha", 1.0)), "%s", name);
+    case PH_ACT_GELU_QUICK:
+        return ph_graph_node(g, "Swish", PH_IN(x), PH_ATTRS(PH_FLOAT("alpha", 1.702)), "%s", name);
+    case PH_ACT_GELU_TANH:
+        return ph_graph_node(g, "Gelu", PH_IN(x), PH_ATTRS(PH_TEXT("approximate", "tanh")), "%s", name);
+    case PH_ACT_RELU:
+        return ph_graph_node(g, "Relu", PH_IN(x), PH_NO_ATTRS, "%s", name);
+    case PH_ACT_GELU:
+        break;
+    }
+    return ph_graph_node(g, "Gelu", PH_IN(x), PH_ATTRS(PH_TEXT("approximate", "none")), "%s", name);
+}
+
+ph_rc ph_pieces_text(ph_pieces *p, ph_err *err, const char *fmt, ...) {
+    va_list ap;
+    if (p->n >= p->max) return PH_FAIL(err, PH_ELIMIT, "a picture takes more than %zu prompt pieces", p->max);
+    ph_piece *piece = &p->at[p->n++];
+    piece->n_visual = 0;
+    va_start(ap, fmt);
+    int n = vsnprintf(piece->text, sizeof piece->text, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= sizeof piece->text) return PH_FAIL(err, PH_EBUG, "prompt piece of %d bytes", n);
+    return PH_OK;
+}
+
+ph_rc ph_pieces_run(ph_pieces *p, int n_visual, ph_err *err) {
+    if (p->n >= p->max) return PH_FAIL(err, PH_ELIMIT, "a picture takes more than %zu prompt pieces", p->max);
+    p->at[p->n++] = (ph_piece){.n_visual = n_visual};
+    return PH_OK;
+}

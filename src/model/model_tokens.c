@@ -1,0 +1,56 @@
+/* model_tokens.c - the tokenizer of a checkpoint, from whichever files it brings. */
+#include "model/model_impl.h"
+
+#include <string.h>
+
+/* Tokens that end an answer: the tokenizer's own, generation_config's list, and the usual ends of a turn of
+ * GGUF files, which name one EOS only. */
+static ph_rc stops(ph_model *m, ph_err *err) {
+    static const char *const ends[] = {"<|im_end|>", "<|eot_id|>", "<end_of_utterance>", "<|end|>",
+                                       "<end_of_turn>"};
+    int64_t                  more[16];
+    size_t                   n = 0;
+    if (m->source.is_gguf) {
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+            int32_t id = ph_tokenizer_id(m->tokenizer, ends[i], strlen(ends[i]));
+            if (id >= 0 && ph_tokenizer_is_control(m->tokenizer, id)) more[n++] = id;
+        }
+    } else {
+        ph_json config[2] = {ph_json_root(&m->source.hf.generation), ph_json_root(&m->source.hf.config)};
+        for (int i = 0; i < 2 && !n; i++) {
+            ph_json eos = ph_json_get(&config[i], "eos_token_id");
+            if (ph_json_kind_of(&eos) == PH_JSON_ARRAY) {
+                PH_TRY(ph_json_ints(&config[i], "eos_token_id", more, sizeof more / sizeof *more, &n, err));
+            } else if (ph_json_has(&config[i], "eos_token_id")) {
+                PH_TRY(ph_json_to_int(&eos, &more[n++], err));
+            }
+        }
+    }
+    m->spec.n_eos = (int)ph_tokenizer_eos_set(m->tokenizer, more, n, m->spec.eos,
+                                              sizeof m->spec.eos / sizeof *m->spec.eos);
+    m->spec.bos = ph_tokenizer_bos(m->tokenizer);
+    return PH_OK;
+}
+
+static ph_rc image_token(ph_model *m, ph_err *err) {
+    ph_spec *spec = &m->spec;
+    if (!spec->has_vision) return PH_OK;
+    if (spec->image_token <
+        0) /* GGUF does not say; where the vocabulary has no such token, the rows do not need one */
+        spec->image_token = ph_tokenizer_id(m->tokenizer, spec->image_marker, strlen(spec->image_marker));
+    if (spec->image_token >= spec->text.vocab)
+        return PH_FAIL(err, PH_EMISMATCH, "config.json: image token %d is outside the vocabulary of %d",
+                       spec->image_token, spec->text.vocab);
+    return PH_OK;
+}
+
+ph_rc ph_model_open_tokens(ph_model *m, ph_err *err) {
+    ph_rc rc = m->source.is_gguf ? ph_tokenizer_open_gguf(&m->tokenizer, &m->source.gguf, err)
+                                 : ph_tokenizer_open_dir(&m->tokenizer, m->source.path, err);
+    if (rc) return ph_note(err, rc, "while opening the tokenizer of %s", m->source.path);
+    m->tokenizer_bytes = ph_tokenizer_bytes(m->tokenizer);
+    PH_TRY(stops(m, err));
+    if (ph_tokenizer_count(m->tokenizer) > m->spec.text.vocab)
+        m->has_orphans = 1; /* ids that the model has no row for: refused when they occur, not before */
+    return image_token(m, err);
+}

@@ -1,0 +1,226 @@
+/* names.c - weights under logical names, whatever the container calls them.
+ *
+ * Logical names are Hugging Face's without the prefix that says which part of a
+ * composite model they belong to.  GGUF files use the field's shorter names: the
+ * table below turns one into the other, piece by piece, so that a family writes
+ * each name once.
+ */
+#include "model/source.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Longest first where one is the start of another. Source: the GGUF specification's standardized tensor
+ * names. */
+static const struct {
+    const char *logical, *gguf;
+} pieces[] = {
+    {"encoder.layers.", "v.blk."},
+    {"layers.", "blk."},
+    {"embed_tokens.", "token_embd."},
+    {"lm_head.", "output."},
+    {"post_attention_layernorm.", "ffn_norm."},
+    {"input_layernorm.", "attn_norm."},
+    {"self_attn.q_norm.", "attn_q_norm."},
+    {"self_attn.k_norm.", "attn_k_norm."},
+    {"self_attn.q_proj.", "attn_q."},
+    {"self_attn.k_proj.", "attn_k."},
+    {"self_attn.v_proj.", "attn_v."},
+    {"self_attn.o_proj.", "attn_output."},
+    {"self_attn.out_proj.", "attn_out."},
+    {"mlp.gate_proj.", "ffn_gate."},
+    {"mlp.up_proj.", "ffn_up."},
+    {"mlp.down_proj.", "ffn_down."},
+    {"mlp.fc1.", "ffn_up."},
+    {"mlp.fc2.", "ffn_down."},
+    {"layer_norm1.", "ln1."},
+    {"layer_norm2.", "ln2."},
+    {"embeddings.patch_embedding.", "v.patch_embd."},
+    {"embeddings.class_embedding", "v.class_embd"},
+    {"embeddings.position_embedding.", "v.position_embd."},
+    {"pre_layrnorm.", "v.pre_ln."},
+    {"post_layernorm.", "v.post_ln."},
+    {"modality_projection.proj.", "mm.model.fc."},
+    {"linear_1.", "mm.0."},
+    {"linear_2.", "mm.2."},
+    {"norm.", "output_norm."},
+};
+
+/* Append at most what fits; out stays terminated. */
+static void append(char *out, size_t size, const char *text, size_t n) {
+    size_t at = strlen(out);
+    if (at + 1 >= size) return;
+    if (n > size - 1 - at) n = size - 1 - at;
+    memcpy(out + at, text, n);
+    out[at + n] = 0;
+}
+
+static void to_gguf(const char *name, char *out, size_t size) {
+    out[0] = 0;
+    while (*name) {
+        size_t i, n_pieces = sizeof pieces / sizeof *pieces;
+        for (i = 0; i < n_pieces; i++)
+            if (!strncmp(name, pieces[i].logical, strlen(pieces[i].logical))) break;
+        if (i < n_pieces) {
+            append(out, size, pieces[i].gguf, strlen(pieces[i].gguf));
+            name += strlen(pieces[i].logical);
+            continue;
+        }
+        /* Not in the table: a layer number, or "weight": up to the next dot as it stands. */
+        size_t n = strcspn(name, ".");
+        n += name[n] == '.';
+        append(out, size, name, n);
+        name += n;
+    }
+}
+
+void ph_names_full(const ph_names *n, const char *name, char *out, size_t size) {
+    if (n->is_gguf) {
+        to_gguf(name, out, size);
+    } else if (!strncmp(name, "lm_head.", 8)) {
+        snprintf(out, size, "%s%s", n->head_prefix, name);
+    } else {
+        snprintf(out, size, "%s%s", n->prefix, name);
+    }
+}
+
+const ph_weight *ph_names_find(const ph_names *n, const char *name) {
+    char full[256];
+    ph_names_full(n, name, full, sizeof full);
+    return ph_weights_find(n->weights, full);
+}
+
+/* The first of the usual prefixes under which `probe` stands. */
+static int find_prefix(const ph_weights *w, const char *const (*prefixes)[2], size_t n,
+                       const char *const *probes, ph_names *out) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = 0; probes[p]; p++) {
+            char full[256];
+            snprintf(full, sizeof full, "%s%s", prefixes[i][0], probes[p]);
+            if (!ph_weights_find(w, full)) continue;
+            out->prefix = prefixes[i][0];
+            out->head_prefix = prefixes[i][1];
+            return 1;
+        }
+    return 0;
+}
+
+ph_rc ph_names_text(const ph_source *s, ph_names *out, ph_err *err) {
+    static const char *const prefixes[][2] = {
+        {"model.", ""},
+        {"language_model.model.", "language_model."},
+        {"model.language_model.", ""},
+        {"model.text_model.", ""},
+        {"text_model.", ""},
+        {"", ""},
+    };
+    static const char *const probes[] = {"embed_tokens.weight", NULL};
+    *out =
+        (ph_names){.weights = ph_source_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
+    if (out->is_gguf) return PH_OK;
+    if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
+    return PH_FAIL(err, PH_EMISMATCH,
+                   "the weights of %s hold no embed_tokens.weight under model., language_model.model., "
+                   "model.language_model. or model.text_model.: is this a complete checkpoint?",
+                   s->path);
+}
+
+ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err) {
+    static const char *const prefixes[][2] = {
+        {"vision_tower.vision_model.", ""},
+        {"model.vision_tower.vision_model.", ""},
+        {"model.vision_model.", ""},
+        {"vision_model.", ""},
+    };
+    static const char *const probes[] = {"embeddings.patch_embedding.weight", NULL};
+    *out = (ph_names){
+        .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
+    if (out->is_gguf) return PH_OK;
+    if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
+    return PH_FAIL(
+        err, PH_EMISMATCH,
+        "the weights of %s hold no embeddings.patch_embedding.weight under vision_tower.vision_model., "
+        "model.vision_tower.vision_model. or model.vision_model.: the vision part is missing",
+        s->path);
+}
+
+ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err) {
+    static const char *const prefixes[][2] = {
+        {"multi_modal_projector.", ""},
+        {"model.multi_modal_projector.", ""},
+        {"model.connector.", ""},
+        {"connector.", ""},
+    };
+    static const char *const probes[] = {"linear_1.weight", "modality_projection.proj.weight", NULL};
+    *out = (ph_names){
+        .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
+    if (out->is_gguf) return PH_OK;
+    if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
+    return PH_FAIL(
+        err, PH_EMISMATCH,
+        "the weights of %s hold neither multi_modal_projector.linear_1.weight nor "
+        "model.connector.modality_projection.proj.weight: the bridge between vision and language is missing",
+        s->path);
+}
+
+/* The operator's shape against the file's, ignoring ones in front (GGUF stores [d] for [1, 1, d]). */
+static int same_shape(const ph_shape *want, const ph_weight *w) {
+    int a = 0, b = 0;
+    while (a < want->rank - 1 && want->dim[a].mul == 1) a++;
+    while (b < w->rank - 1 && w->dim[b] == 1) b++;
+    if (want->rank - a != w->rank - b) return 0;
+    for (; a < want->rank; a++, b++)
+        if (want->dim[a].mul != w->dim[b]) return 0;
+    return 1;
+}
+
+static int add_weight(const ph_names *n, ph_graph *g, const ph_shape *shape, const char *name) {
+    char full[256], has[96], wants[96];
+    ph_names_full(n, name, full, sizeof full);
+    const ph_weight *w = ph_weights_find(n->weights, full);
+    if (g->rc) return -1;
+    if (!w) {
+        ph_graph_fail(g, PH_EMISMATCH, "tensor %s is missing from the weights, but the config asks for it",
+                      full);
+        return -1;
+    }
+    ph_shape_print(shape, wants, sizeof wants);
+    if (!same_shape(shape, w)) {
+        ph_weight_describe(w, has, sizeof has);
+        ph_graph_fail(g, PH_EMISMATCH, "tensor %s is %s in the file, but the config makes it %s", full, has,
+                      wants);
+        return -1;
+    }
+    if (!ph_dtype_get(w->dtype)->unpack) {
+        ph_graph_fail(g, PH_EUNSUP, "tensor %s is stored as %s, which holds no real numbers", full,
+                      ph_dtype_name(w->dtype));
+        return -1;
+    }
+    size_t row_bytes;
+    ph_err err;
+    if (ph_dtype_row_bytes(w->dtype, w->dim[w->rank - 1], &row_bytes, &err)) {
+        ph_graph_fail(g, err.code, "tensor %s: %s", full, err.msg);
+        return -1;
+    }
+    return ph_graph_weight(g, full, *shape, ph_storage_of(w->dtype, w->bytes, w->n_bytes, row_bytes));
+}
+
+int ph_names_weight(const ph_names *n, ph_graph *g, ph_shape shape, const char *name, ...) {
+    char    text[192];
+    va_list ap;
+    va_start(ap, name);
+    vsnprintf(text, sizeof text, name, ap);
+    va_end(ap);
+    return add_weight(n, g, &shape, text);
+}
+
+int ph_names_weight_if(const ph_names *n, ph_graph *g, int is_there, ph_shape shape, const char *name, ...) {
+    char    text[192];
+    va_list ap;
+    if (!is_there) return -1;
+    va_start(ap, name);
+    vsnprintf(text, sizeof text, name, ap);
+    va_end(ap);
+    return add_weight(n, g, &shape, text);
+}

@@ -1,0 +1,99 @@
+/* source.c - open what stands at a path, and say what it calls itself. */
+#include "model/source.h"
+
+#include "formats/container.h"
+
+#include <string.h>
+
+static ph_rc open_hf(ph_source *s, const char *path, ph_err *err) {
+    PH_TRY(ph_hfdir_open(&s->hf, path, PH_HFDIR_MODEL, &s->arena, err));
+    ph_json root = ph_json_root(&s->hf.config);
+    return ph_json_text(&root, "model_type", &s->type, err);
+}
+
+static ph_rc text_of(ph_source *s, const ph_gguf *g, const char *key, const char **out, ph_err *err) {
+    ph_gguf_text t;
+    char        *copy;
+    PH_TRY(ph_gguf_text_of(g, key, &t, err));
+    PH_TRY(ph_arena_copy_text(&s->arena, &copy, t.at, t.n, err));
+    *out = copy;
+    return PH_OK;
+}
+
+static ph_rc open_mmproj(ph_source *s, const char *path, ph_err *err) {
+    const char *type;
+    int         has_vision;
+    PH_TRY(ph_gguf_open(&s->mmproj, path, &s->arena, err));
+    s->has_mmproj = 1;
+    PH_TRY(text_of(s, &s->mmproj, "general.architecture", &type, err));
+    if (strcmp(type, "clip"))
+        return PH_FAIL(
+            err, PH_EMISMATCH,
+            "%s: its architecture is '%s'; --mmproj takes a vision file, whose architecture is 'clip'",
+            s->mmproj.name, type);
+    PH_TRY(ph_gguf_bool_or(&s->mmproj, "clip.has_vision_encoder", 0, &has_vision, err));
+    if (!has_vision) return PH_FAIL(err, PH_EMISMATCH, "%s: it holds no vision encoder", s->mmproj.name);
+    if (ph_gguf_find(&s->mmproj, "clip.vision.projector_type")) /* files of several modalities */
+        return text_of(s, &s->mmproj, "clip.vision.projector_type", &s->projector, err);
+    if (ph_gguf_find(&s->mmproj, "clip.projector_type"))
+        return text_of(s, &s->mmproj, "clip.projector_type", &s->projector, err);
+    s->projector = "mlp"; /* the first LLaVA files have no such key */
+    return PH_OK;
+}
+
+static ph_rc open_gguf(ph_source *s, const char *path, const char *mmproj, ph_err *err) {
+    PH_TRY(ph_gguf_open(&s->gguf, path, &s->arena, err));
+    PH_TRY(text_of(s, &s->gguf, "general.architecture", &s->type, err));
+    if (!strcmp(s->type, "clip"))
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "%s is the vision part of a model: give the language model's file with -m and this "
+                       "one with --mmproj",
+                       path);
+    return mmproj ? open_mmproj(s, mmproj, err) : PH_OK;
+}
+
+ph_rc ph_source_open(ph_source *s, const char *path, const char *mmproj, ph_err *err) {
+    ph_container what;
+    char        *copy;
+    *s = (ph_source){0};
+    PH_TRY(ph_container_detect(path, &what, err));
+    PH_TRY(ph_arena_open_growing(&s->arena, 64 << 10, err));
+    PH_TRY(ph_arena_copy_text(&s->arena, &copy, path, strlen(path), err));
+    s->path = copy;
+    switch (what) {
+    case PH_CONTAINER_HFDIR:
+        if (mmproj)
+            return PH_FAIL(
+                err, PH_EUSAGE,
+                "--mmproj goes with a .gguf file; %s is a directory that holds its own vision part", path);
+        return open_hf(s, path, err);
+    case PH_CONTAINER_GGUF:
+        s->is_gguf = 1;
+        return open_gguf(s, path, mmproj, err);
+    case PH_CONTAINER_SAFETENSORS:
+        return PH_FAIL(
+            err, PH_EUNSUP,
+            "%s holds weights alone: give -m the directory that holds its config.json and tokenizer too",
+            path);
+    case PH_CONTAINER_ONNX:
+        break;
+    }
+    return PH_FAIL(err, PH_EUNSUP, "%s is a file of kind %s, which cannot be run as a model", path,
+                   ph_container_name(what));
+}
+
+void ph_source_close(ph_source *s) {
+    ph_hfdir_close(&s->hf);
+    ph_gguf_close(&s->gguf);
+    ph_gguf_close(&s->mmproj);
+    ph_arena_close(&s->arena);
+    *s = (ph_source){0};
+}
+
+const ph_weights *ph_source_weights(const ph_source *s) {
+    return s->is_gguf ? &s->gguf.weights : &s->hf.weights.weights;
+}
+
+const ph_weights *ph_source_vision_weights(const ph_source *s) {
+    return s->is_gguf ? &s->mmproj.weights : &s->hf.weights.weights;
+}

@@ -1,0 +1,92 @@
+/* source.h - an opened checkpoint before it is understood: keys and weights.
+ *
+ * Families read config keys under their Hugging Face names and weights under
+ * logical names; this file hides whether they come from a Hugging Face
+ * directory or from GGUF files (keys.c and names.c hold the dictionaries).
+ */
+#ifndef PH_MODEL_SOURCE_H
+#define PH_MODEL_SOURCE_H
+
+#include "base/arena.h"
+#include "formats/gguf.h"
+#include "formats/hfdir.h"
+#include "formats/weights.h"
+#include "model/spec.h"
+
+typedef struct ph_source {
+    int         is_gguf;
+    ph_hfdir    hf;     /* is_gguf 0 */
+    ph_gguf     gguf;   /* the language model */
+    ph_gguf     mmproj; /* the vision part; has_mmproj */
+    int         has_mmproj;
+    const char *type;      /* model_type, or general.architecture */
+    const char *projector; /* GGUF: clip.projector_type of the vision part; else NULL */
+    const char *path;      /* as given */
+    ph_arena    arena;     /* small things that live as long as the model */
+} ph_source;
+
+ph_rc ph_source_open(ph_source *s, const char *path, const char *mmproj, ph_err *err);
+void  ph_source_close(ph_source *s);
+
+const ph_weights *ph_source_weights(const ph_source *s);        /* of the language model, or of everything */
+const ph_weights *ph_source_vision_weights(const ph_source *s); /* GGUF: of the vision file */
+
+/* Open a Hugging Face directory, or a GGUF file with the file of its vision part (NULL: none).
+ * Errors: those of the readers; PH_EUSAGE --mmproj with a directory; PH_EMISMATCH an mmproj that is none. */
+
+/* A place to read keys from: a JSON object, or a GGUF with the dictionary for one part. */
+typedef struct ph_keys {
+    ph_json        object;    /* HF: config.json or one of its parts */
+    const ph_gguf *gguf;      /* GGUF; else NULL */
+    const char    *prefix;    /* GGUF: "llama", "clip.vision" */
+    char           group[24]; /* GGUF: the dictionary's group: "", "rope_scaling" */
+    const char    *where;     /* for messages: the file's name */
+} ph_keys;
+
+ph_keys ph_keys_text(const ph_source *s);   /* text_config, or the whole config; GGUF: the language model */
+ph_keys ph_keys_vision(const ph_source *s); /* vision_config; GGUF: the mmproj */
+ph_keys ph_keys_top(const ph_source *s);
+ph_keys ph_keys_under(const ph_keys *k, const char *name); /* a nested object: "rope_scaling"; may be empty */
+int     ph_keys_empty(const ph_keys *k);
+const char *
+ph_keys_type(const ph_keys *k); /* model_type of this object, or the GGUF architecture; NULL: none */
+
+/* Required forms fail with PH_EFORMAT that names file and key; the `or` forms give a default when absent. */
+int   ph_keys_has(const ph_keys *k, const char *name);
+ph_rc ph_keys_int(const ph_keys *k, const char *name, int least, int most, int *out, ph_err *err);
+ph_rc ph_keys_int_or(const ph_keys *k, const char *name, int least, int most, int otherwise, int *out,
+                     ph_err *err);
+ph_rc ph_keys_float_or(const ph_keys *k, const char *name, double otherwise, double *out, ph_err *err);
+ph_rc ph_keys_bool_or(const ph_keys *k, const char *name, int otherwise, int *out, ph_err *err);
+ph_rc ph_keys_text_or(const ph_keys *k, const char *name, const char *otherwise, const char **out,
+                      ph_err *err);
+ph_rc ph_keys_act_or(const ph_keys *k, const char *name, ph_act otherwise, ph_act *out, ph_err *err);
+
+/* ---- weights under logical names ---- */
+
+/* Where a part's weights are: container style and, for Hugging Face, the prefix that this checkpoint uses. */
+typedef struct ph_names {
+    const ph_weights *weights;
+    int               is_gguf;
+    const char       *prefix;      /* HF: "model.", "language_model.model.", ... */
+    const char       *head_prefix; /* HF: what stands before "lm_head." */
+} ph_names;
+
+/* The text part: the prefix among the usual ones under which embed_tokens.weight stands.
+ * Errors: PH_EMISMATCH none (lists what was looked for). */
+ph_rc ph_names_text(const ph_source *s, ph_names *out, ph_err *err);
+ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err);
+ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err);
+
+/* The full name of logical name `name` ("layers.3.self_attn.q_proj.weight") in out. */
+void             ph_names_full(const ph_names *n, const char *name, char *out, size_t size);
+const ph_weight *ph_names_find(const ph_names *n, const char *name); /* or NULL */
+/* The same with printf; into the graph as a weight of the given shape.  A shape that the file does not have
+ * fails the graph (sticky) with PH_EMISMATCH: the tensor's name, its shape, and what the config says.
+ * Value ids; -1 after a failure. */
+int ph_names_weight(const ph_names *n, ph_graph *g, ph_shape shape, const char *name, ...)
+    __attribute__((format(printf, 4, 5)));
+int ph_names_weight_if(const ph_names *n, ph_graph *g, int is_there, ph_shape shape, const char *name, ...)
+    __attribute__((format(printf, 5, 6))); /* is_there 0: -1 without failing */
+
+#endif

@@ -1,0 +1,75 @@
+/* spec.h - what a checkpoint's config says, in one form for all families.
+ *
+ * A family reads its config into a ph_spec; the builders (decoder.c, tower.c)
+ * and the family's own bridge turn it into graphs.  Numbers are checked at the
+ * door: every count is positive and small enough to multiply.
+ */
+#ifndef PH_MODEL_SPEC_H
+#define PH_MODEL_SPEC_H
+
+#include "base/err.h"
+#include "graph/graph.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ph_act { PH_ACT_SILU, PH_ACT_GELU, PH_ACT_GELU_TANH, PH_ACT_GELU_QUICK, PH_ACT_RELU } ph_act;
+
+/* Rotary embedding: frequencies theta^(-2i/dim), then a scaling. */
+typedef struct ph_rope_spec {
+    int         dim; /* elements of a head that rotate */
+    double      theta;
+    const char *kind; /* "none", "linear", "llama3", "yarn": static */
+    double      factor, low_freq_factor, high_freq_factor;
+    double      original_context;
+    double      beta_fast, beta_slow, attention_factor; /* yarn; attention_factor 0: from factor */
+    int         is_interleaved; /* pairs (2i, 2i+1): GGUF's llama layout; Hugging Face's is (i, i + dim/2) */
+} ph_rope_spec;
+
+/* A causal decoder of the Llama line: [R, d_model] in, [S, vocab] out. */
+typedef struct ph_decoder {
+    int          n_layers, d_model, n_heads, n_kv_heads, d_head, d_ff, vocab;
+    int          context; /* the longest that the model was made for, tokens */
+    ph_act       act;
+    float        norm_eps;
+    int          has_qkv_bias, has_o_bias, has_mlp_bias;
+    int          is_tied; /* the head reads the embedding table */
+    int          window;  /* 0: none; else a row sees the last `window` tokens */
+    ph_rope_spec rope;
+} ph_decoder;
+
+/* A vision transformer of the CLIP / SigLIP line: [I, 3, image, image] in, [I, n_patches, d] out. */
+typedef struct ph_tower {
+    int    n_layers, d, n_heads, d_ff;
+    int    image, patch; /* pixels a side */
+    ph_act act;
+    float  norm_eps;
+    int    has_class;     /* a CLS token stands first */
+    int    has_pre_norm;  /* layer norm after the embeddings (CLIP) */
+    int    has_post_norm; /* layer norm after the last layer (SigLIP) */
+    int    has_patch_bias;
+    int    n_used;     /* layers that are run: those above the chosen feature layer are not */
+    int    drop_class; /* the features leave the CLS token out */
+} ph_tower;
+
+/* How visual tokens are made from tower features. */
+typedef struct ph_bridge_spec {
+    int    shuffle; /* side of a pixel shuffle: shuffle^2 patches become one token; 1: none */
+    int    d_in, d_hidden, d_out;
+    ph_act act;
+    int    has_bias;
+    int    tokens_per_tile;
+} ph_bridge_spec;
+
+typedef struct ph_spec {
+    ph_decoder     text;
+    int            has_vision;
+    ph_tower       tower;
+    ph_bridge_spec bridge;
+    int32_t        image_token;  /* id that marks a visual row; -1: none */
+    const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
+    int32_t        bos, eos[8];
+    int            n_eos;
+} ph_spec;
+
+#endif
