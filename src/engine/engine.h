@@ -1,0 +1,95 @@
+/* engine.h - what can run a part of a graph: one vtable, one row of engine.def each.
+ *
+ *     compile(graph) ─► program ─► need(sizes) ─► bind(buffers) ─► run(sizes, until) ─► done | again
+ *
+ * An engine owns what is common to its programs (threads, kernels, a library
+ * handle); a program is one graph made ready.  bind places the program's buffers
+ * in memory that the caller gives, so the plan's figures are the run's.
+ */
+#ifndef PH_ENGINE_ENGINE_H
+#define PH_ENGINE_ENGINE_H
+
+#include "base/threads.h"
+#include "base/trace.h"
+#include "graph/graph.h"
+#include "graph/kv.h"
+#include "graph/plan.h"
+#include "kernels/kernels.h"
+
+typedef struct ph_engine_def ph_engine_def;
+
+/* What all programs of one engine share; borrowed, lives longer than the engine. */
+typedef struct ph_engine_env {
+    ph_threads       *threads;
+    const ph_kernels *kernels;
+    ph_trace         *trace; /* or NULL */
+    int               is_deterministic;
+} ph_engine_env;
+
+typedef struct ph_engine { /* first member of each engine's own struct */
+    const ph_engine_def *def;
+    ph_engine_env        env;
+} ph_engine;
+
+/* An observer of values: called between steps, on the thread that called run, after the value was made. */
+typedef struct ph_tap {
+    int   value; /* of the graph */
+    void (*see)(void *arg, int value, const float *data, const ph_shape *shape, const ph_syms *syms);
+    void *arg;
+} ph_tap;
+
+typedef struct ph_compile {
+    ph_syms       max;    /* the largest sizes that run will be called with */
+    const ph_tap *tap;    /* [n_taps]; no step fuses across a tapped value */
+    size_t        n_taps;
+} ph_compile;
+
+typedef struct ph_program { /* first member of each engine's own struct */
+    ph_engine      *engine;
+    const ph_graph *graph; /* borrowed */
+    ph_syms         max;
+} ph_program;
+
+/* The caller's memory for one program, at the sizes given to need(). */
+typedef struct ph_bind {
+    void *memory; /* 64-byte aligned, `need.input + activations + engine` scratch part as need() said */
+    size_t bytes;
+    ph_kv *kv; /* for graphs with a state; else NULL */
+} ph_bind;
+
+typedef enum ph_run_state { PH_RUN_DONE, PH_RUN_AGAIN } ph_run_state;
+
+struct ph_engine_def {
+    const char *name; /* "native", "ort" */
+    /* Is it here?  PH_OK, or PH_EMACHINE with the reason. */
+    ph_rc (*probe)(ph_err *err);
+    ph_rc (*open)(ph_engine **e, const ph_engine_env *env, ph_err *err);
+    void  (*close)(ph_engine *e);
+    int   (*supports)(const ph_graph *g, int node);
+    double (*estimate_us)(const ph_engine *e, const ph_graph *g, const ph_syms *syms);
+    ph_rc (*compile)(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out, ph_err *err);
+    /* Bytes by kind when run with sizes up to `syms`.  scratch: the bytes that bind() wants in one piece. */
+    ph_rc (*need)(const ph_program *p, const ph_syms *syms, ph_need *out, size_t *scratch, ph_err *err);
+    /* Lay the program out in b->memory for sizes up to `syms`; may be called again with other memory or sizes.
+     * Allocates nothing. */
+    ph_rc (*bind)(ph_program *p, const ph_syms *syms, const ph_bind *b, ph_err *err);
+    /* Where the caller writes an input before run, and reads an output after it: valid until the next bind. */
+    void *(*buffer)(const ph_program *p, int value);
+    /* An input may instead be the caller's own memory (the next program's input is this program's output: no
+     * copy).  NULL restores the program's own buffer. */
+    ph_rc (*lend)(ph_program *p, int value, void *data, ph_err *err);
+    /* Run all steps, or resume after `again`.  *state is AGAIN when `until` was reached at a step border. */
+    ph_rc (*run)(ph_program *p, const ph_syms *syms, const ph_until *until, ph_run_state *state, ph_err *err);
+    void  (*reset)(ph_program *p); /* forget a half-done run */
+    void  (*close_program)(ph_program *p);
+};
+
+#define PH_ENGINE(name) extern const ph_engine_def ph_engine_##name;
+#include "engine/engine.def"
+#undef PH_ENGINE
+
+const ph_engine_def *ph_engine_find(const char *name); /* or NULL */
+size_t               ph_engine_count(void);
+const ph_engine_def *ph_engine_at(size_t i);
+
+#endif

@@ -1,0 +1,165 @@
+/* low_attention.c - Attention of a vision tower: every query of a tile meets every key of it.
+ *
+ * Q, K, V are [I, N, heads * d].  A unit is one tile, one head and a block of
+ * queries; it walks the keys in blocks of 64, in order, so the answer of a query
+ * does not depend on the unit that it is in.  Masks, caches, causal order and
+ * heads as a dimension of their own are left to the operator's eval.
+ */
+#include "engine/native/native.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what attention units share ---- */
+
+static size_t up16(size_t n) { /* floats, to whole cache lines */
+    return (n + 15) / 16 * 16;
+}
+
+size_t ph_query_bytes(size_t n, size_t d, size_t dv) {
+    return (up16(n * d) + up16(n * dv) + 4 * up16(n) + n * PH_ATTEND_KEYS) * sizeof(float);
+}
+
+ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
+    ph_query_block b;
+    b.q = memory;
+    b.acc = b.q + up16(n * d);
+    b.m = b.acc + up16(n * dv);
+    b.l = b.m + up16(n);
+    b.lo = (int32_t *)(void *)(b.l + up16(n));
+    b.hi = b.lo + up16(n);
+    b.scores = (float *)(void *)(b.hi + up16(n));
+    return b;
+}
+
+void ph_query_begin(const ph_query_block *b, size_t n, size_t dv) {
+    for (size_t i = 0; i < n; i++) {
+        b->m[i] = -INFINITY;
+        b->l[i] = 0;
+    }
+    for (size_t i = 0; i < n * dv; i++) b->acc[i] = 0;
+}
+
+void ph_query_answer(const ph_query_block *b, size_t i, size_t dv, float *out) {
+    const float *acc = &b->acc[i * dv];
+    int          has_seen = b->l[i] > 0 || isnan(b->l[i]); /* NaN goes through, it is not hidden as a zero */
+    for (size_t e = 0; e < dv; e++) out[e] = has_seen ? acc[e] / b->l[i] : 0;
+}
+
+/* ---- Attention ---- */
+
+typedef struct attention {
+    int    q, k, v, y, q_value, k_value; /* buffers; values with the shapes */
+    size_t heads, kv_heads, d, dv;
+    float  scale, softcap;
+    size_t tiles, n_q, n_k, block, blocks; /* of this run */
+} attention;
+
+static int can(const ph_graph *g, int node) {
+    const ph_node *n = &g->node[node];
+    if (strcmp(n->op->name, "Attention") || n->n_in < 3) return 0;
+    for (int i = 0; i < n->n_in; i++) {
+        if (i > 2 && n->in[i] >= 0) return 0;
+        if (i > 2) continue;
+        if (n->in[i] < 0) return 0;
+        const ph_value *x = &g->value[n->in[i]];
+        if ((x->cls != PH_VALUE_INPUT && x->cls != PH_VALUE_TEMP) || x->shape.rank != 3 ||
+            !ph_dim_is_fixed(x->shape.dim[2]) || x->dtype != PH_F32)
+            return 0;
+    }
+    for (int i = 1; i < n->n_out; i++)
+        if (n->out[i] >= 0) return 0;
+    int64_t q_heads = ph_node_int(n, "q_num_heads", 0), kv_heads = ph_node_int(n, "kv_num_heads", 0);
+    return q_heads > 0 && kv_heads > 0 && q_heads % kv_heads == 0 && !ph_node_int(n, "is_causal", 0);
+}
+
+static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
+    const attention *a = s->data;
+    (void)p, (void)size, (void)err;
+    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv);
+    return PH_OK;
+}
+
+static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
+    attention *a = s->data;
+    (void)err;
+    a->tiles = (size_t)ph_native_dim(p, p->size, a->q_value, 0);
+    a->n_q = (size_t)ph_native_dim(p, p->size, a->q_value, 1);
+    a->n_k = (size_t)ph_native_dim(p, p->size, a->k_value, 1);
+    size_t cost = (a->n_k + 1) * (a->d + a->dv);
+    a->block = cost < PH_UNIT_MACS ? PH_UNIT_MACS / cost : 1;
+    if (a->block > PH_QUERIES_MAX) a->block = PH_QUERIES_MAX;
+    a->blocks = (a->n_q + a->block - 1) / a->block;
+    s->units = a->tiles * a->heads * a->blocks;
+    return PH_OK;
+}
+
+static void unit(ph_native *p, const attention *a, size_t u, const ph_query_block *b) {
+    const ph_kernels *k = ph_native_kernels(p);
+    size_t q0 = u % a->blocks * a->block, head = u / a->blocks % a->heads, tile = u / a->blocks / a->heads;
+    size_t n = a->n_q - q0 < a->block ? a->n_q - q0 : a->block, kv_head = head / (a->heads / a->kv_heads);
+    const float *keys = ph_native_at(p, a->k), *values = ph_native_at(p, a->v);
+    float       *y = ph_native_at(p, a->y);
+    ph_attend    t = {.acc = b->acc,
+                      .m = b->m,
+                      .l = b->l,
+                      .lo = b->lo,
+                      .hi = b->hi,
+                      .scratch = b->scores,
+                      .q =
+                          (const float *)ph_native_at(p, a->q) + ((tile * a->n_q + q0) * a->heads + head) * a->d,
+                      .q_stride = a->heads * a->d,
+                      .k_stride = a->kv_heads * a->d,
+                      .v_stride = a->kv_heads * a->dv,
+                      .n_q = n,
+                      .d = a->d,
+                      .dv = a->dv,
+                      .scale = a->scale,
+                      .softcap = a->softcap};
+    ph_query_begin(b, n, a->dv);
+    for (size_t j = 0; j < a->n_k; j += PH_ATTEND_KEYS) {
+        size_t some = a->n_k - j < PH_ATTEND_KEYS ? a->n_k - j : PH_ATTEND_KEYS;
+        for (size_t i = 0; i < n; i++) {
+            b->lo[i] = 0;
+            b->hi[i] = (int32_t)some;
+        }
+        t.k = &keys[((tile * a->n_k + j) * a->kv_heads + kv_head) * a->d];
+        t.v = &values[((tile * a->n_k + j) * a->kv_heads + kv_head) * a->dv];
+        k->attend_F32(&t);
+    }
+    for (size_t i = 0; i < n; i++)
+        ph_query_answer(b, i, a->dv, &y[((tile * a->n_q + q0 + i) * a->heads + head) * a->dv]);
+}
+
+static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
+    const attention *a = s->data;
+    ph_query_block   b = ph_query_in(hand->memory, PH_QUERIES_MAX, 0, a->dv);
+    for (size_t u = begin; u < end; u++) unit(p, a, u, &b);
+}
+
+static const ph_step_kind kind = {.name = "attention", .scratch = scratch, .prepare = prepare, .work = work};
+
+static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
+    const ph_node *n = &b->g->node[node];
+    void          *place;
+    if (!can(b->g, node)) return PH_OK;
+    *took = 1;
+    PH_TRY(ph_build_carve(b, &place, 1, sizeof(attention), err));
+    attention *a = place;
+    a->q_value = n->in[0];
+    a->k_value = n->in[1];
+    a->heads = (size_t)ph_node_int(n, "q_num_heads", 1);
+    a->kv_heads = (size_t)ph_node_int(n, "kv_num_heads", 1);
+    a->d = (size_t)b->g->value[n->in[0]].shape.dim[2].mul / a->heads;
+    a->dv = (size_t)b->g->value[n->in[2]].shape.dim[2].mul / a->kv_heads;
+    a->scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)a->d));
+    a->softcap = (float)ph_node_float(n, "softcap", 0);
+    PH_TRY(ph_build_buffer(b, n->in[0], &a->q, err));
+    PH_TRY(ph_build_buffer(b, n->in[1], &a->k, err));
+    PH_TRY(ph_build_buffer(b, n->in[2], &a->v, err));
+    PH_TRY(ph_build_buffer(b, n->out[0], &a->y, err));
+    int reads[3] = {a->q, a->k, a->v};
+    return ph_build_step(b, &kind, node, a, reads, 3, &a->y, 1, -1, err);
+}
+
+const ph_lowering ph_lowering_attention = {.name = "attention", .lower = lower, .can = can};

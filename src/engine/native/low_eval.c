@@ -1,0 +1,138 @@
+/* low_eval.c - any operator, by its own definition: the slow path.
+ *
+ * One serial step calls op->eval on arrays that lie in the program's buffers.
+ * Its scratch is the workers' memory taken as one piece, so a run allocates
+ * nothing here either.  What an eval may want is bounded by what it can be given:
+ * every stored constant widened, its inputs and outputs once more, a kernel's
+ * scratch, and the unfolded line of a Conv.
+ */
+#include "base/mem.h"
+#include "engine/native/native.h"
+
+#include <string.h>
+
+typedef struct slow {
+    ph_array *in, *out;  /* [n_in], [n_out] */
+    int      *in_buffer; /* -1: left out, or a constant */
+    int      *out_buffer;
+} slow;
+
+enum { SPARE_BYTES = 1 << 14 };
+
+static ph_rc add_bytes(const ph_native *p, const int64_t *size, int value, size_t times, size_t *sum,
+                       ph_err *err) {
+    size_t bytes;
+    PH_TRY(ph_native_bytes(p, size, value, &bytes, err));
+    bytes = ph_round_up(bytes, PH_ALIGN) + PH_ALIGN;
+    if (ph_mul_over(bytes, times, &bytes) || ph_add_over(*sum, bytes, sum))
+        return PH_FAIL(err, PH_ELIMIT, "scratch for value '%s'", ph_native_graph(p)->value[value].name);
+    return PH_OK;
+}
+
+static size_t last_dim(const ph_native *p, const int64_t *size, int value) {
+    int rank = ph_native_graph(p)->value[value].shape.rank;
+    return rank ? (size_t)ph_native_dim(p, size, value, rank - 1) : 1;
+}
+
+static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
+    const ph_node *n = &ph_native_graph(p)->node[s->node];
+    size_t         floats = 0;
+    *out = SPARE_BYTES;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] >= 0 && ph_native_graph(p)->value[n->in[i]].cls != PH_VALUE_STATE)
+            PH_TRY(add_bytes(p, size, n->in[i], 2, out, err));
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] >= 0) PH_TRY(add_bytes(p, size, n->out[i], 1, out, err));
+    if (n->n_in > 0 && n->in[0] >= 0) floats = PH_LINEAR_SCRATCH(last_dim(p, size, n->in[0]));
+    if (!strcmp(n->op->name, "Conv")) { /* one line of patches, and of results */
+        size_t k = ph_native_count(p, size, n->in[1], 1, 4),
+               filters = (size_t)ph_native_dim(p, size, n->in[1], 0);
+        floats = last_dim(p, size, n->out[0]) * (k + filters) + PH_LINEAR_SCRATCH(k);
+    }
+    if (!strcmp(n->op->name,
+                "Attention")) { /* a head's queries, with a block of scores each; or a row of scores */
+        int rank = ph_native_graph(p)->value[n->in[0]].shape.rank, at = rank == 4 ? 2 : 1;
+        floats += (size_t)ph_native_dim(p, size, n->in[0], at) *
+                      (last_dim(p, size, n->in[2]) + PH_ATTEND_KEYS + 8) +
+                  (size_t)ph_native_dim(p, size, n->in[1], at);
+    }
+    if (!strcmp(n->op->name, "CachedAttention"))
+        floats +=
+            last_dim(p, size, n->out[0]) + (size_t)ph_node_int(n, "num_heads", 1) * (PH_ATTEND_KEYS + 8);
+    if (ph_add_over(*out, floats * sizeof(float), out))
+        return PH_FAIL(err, PH_ELIMIT, "scratch of %zu numbers", floats);
+    return PH_OK;
+}
+
+static void fill(ph_native *p, ph_array *a, int value, int buffer) {
+    if (buffer >= 0) a->data = ph_native_at(p, buffer);
+    for (int k = 0; k < a->rank; k++) a->dim[k] = ph_native_dim(p, p->size, value, k);
+}
+
+static ph_rc alone(ph_native *p, const ph_step *s, void *memory, size_t bytes, ph_err *err) {
+    const ph_node *n = &ph_native_graph(p)->node[s->node];
+    slow          *e = s->data;
+    ph_arena       arena = {.base = memory, .size = bytes};
+    ph_eval        how = {.kernels = ph_native_kernels(p), .scratch = &arena};
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i] < 0) continue;
+        fill(p, &e->in[i], n->in[i], e->in_buffer[i]);
+        if (ph_native_graph(p)->value[n->in[i]].cls == PH_VALUE_STATE) e->in[i].kv = p->kv;
+    }
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] >= 0) fill(p, &e->out[i], n->out[i], e->out_buffer[i]);
+    return n->op->eval(ph_native_graph(p), n, e->in, e->out, &how, err);
+}
+
+static const ph_step_kind kind = {.name = "eval", .scratch = scratch, .alone = alone};
+
+/* Arrays for value ids[n], all but the run's pointers and dimensions. */
+static ph_rc describe(ph_builder *b, const int *ids, int n, ph_array **arrays, int **buffers, ph_err *err) {
+    void *place;
+    PH_TRY(ph_build_carve(b, &place, (size_t)n, sizeof **arrays, err));
+    *arrays = place;
+    PH_TRY(ph_build_carve(b, &place, (size_t)n, sizeof **buffers, err));
+    *buffers = place;
+    for (int i = 0; i < n; i++) {
+        (*buffers)[i] = -1;
+        if (ids[i] < 0) continue;
+        const ph_value *v = &b->g->value[ids[i]];
+        (*arrays)[i] = (ph_array){.dtype = v->dtype, .rank = v->shape.rank};
+        if (v->cls == PH_VALUE_CONSTANT)
+            (*arrays)[i].storage = &v->storage;
+        else
+            PH_TRY(ph_build_buffer(b, ids[i], &(*buffers)[i], err));
+    }
+    return PH_OK;
+}
+
+static int keep_real(int *ids, int n) {
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (ids[i] >= 0) ids[kept++] = ids[i];
+    return kept;
+}
+
+static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
+    const ph_node *n = &b->g->node[node];
+    void          *place, *ids;
+    if (!n->op->eval) return PH_FAIL(err, PH_EUNSUP, "operator %s cannot be run here", n->op->name);
+    PH_TRY(ph_build_carve(b, &place, 1, sizeof(slow), err));
+    slow *e = place;
+    PH_TRY(describe(b, n->in, n->n_in, &e->in, &e->in_buffer, err));
+    PH_TRY(describe(b, n->out, n->n_out, &e->out, &e->out_buffer, err));
+    /* The step's lists hold real buffers only. */
+    PH_TRY(ph_build_carve(b, &ids, (size_t)(n->n_in + n->n_out), sizeof(int), err));
+    int *reads = ids, *writes = reads + n->n_in;
+    if (n->n_in) memcpy(reads, e->in_buffer, (size_t)n->n_in * sizeof *reads);
+    if (n->n_out) memcpy(writes, e->out_buffer, (size_t)n->n_out * sizeof *writes);
+    *took = 1;
+    return ph_build_step(b, &kind, node, e, reads, keep_real(reads, n->n_in), writes,
+                         keep_real(writes, n->n_out), -1, err);
+}
+
+static int can(const ph_graph *g, int node) {
+    return g->node[node].op->eval != NULL;
+}
+
+const ph_lowering ph_lowering_eval = {.name = "eval", .lower = lower, .can = can};

@@ -1,0 +1,298 @@
+/* low_linear.c - products with stored weights, and what is fused around them.
+ *
+ *     x --(norm)--> h --+--> W0 (+ b) (act) ------------------> y0
+ *                       +--> W1 (+ b) (act) --> * <-- W2 h      y1     gate and up
+ *                       +--> W3 (+ b) --------> + <-- r         y3     residual
+ *
+ * One step computes a group of Linears that read the same rows.  A unit is a
+ * block of rows times a block of columns of one part; the norm is done again by
+ * each worker, into its own memory, for the block of rows that it is at.
+ *
+ * Rows are all dimensions of x but the last.  A row's bits do not depend on the
+ * blocks: kernels promise that for the product, and the rest is elementwise.
+ */
+#include "engine/native/native.h"
+
+#include <string.h>
+
+enum {
+    GROUP_MAX = 8,
+    GROUP_REACH =
+        24,        /* nodes from the first Linear to the last of a group: later ones would only hold memory */
+    ROWS_MAX = 32, /* rows of a unit: enough to pay for unpacking a row of weights */
+    COLS_MIN = 8,
+    TEMP_FLOATS = 4096,
+};
+
+typedef struct part {
+    ph_linear    linear;
+    const void  *w;
+    size_t       w_stride, cols;
+    const float *bias;     /* or NULL */
+    ph_map_fn   *act;      /* or NULL */
+    int          up;       /* part whose product is multiplied in, or -1 */
+    int          is_up;    /* belongs to another part: it has no units of its own */
+    int          residual; /* buffer, or -1 */
+    int          out;      /* buffer; -1 for an up part */
+    size_t       blocks;   /* of this run: column blocks before this part's own */
+} part;
+
+typedef struct fused {
+    int     x, x_value; /* buffer of the rows, before the norm; a value with their shape */
+    ph_norm norm;
+    size_t  k;
+    int     n_parts;
+    part   *part;
+    size_t  rows, row_block, col_block, col_blocks; /* of this run */
+} fused;
+
+/* ---- may it be done here? ---- */
+
+static int is_plain_weight(const ph_graph *g, int v) {
+    const ph_value *w = &g->value[v];
+    return w->cls == PH_VALUE_CONSTANT && w->shape.rank == 2 && w->storage.n_planes == 1 &&
+           ph_dim_is_fixed(w->shape.dim[0]) && ph_dim_is_fixed(w->shape.dim[1]) && w->shape.dim[1].mul > 0 &&
+           ph_dtype_get(w->storage.dtype)->unpack;
+}
+
+int ph_linear_can(const ph_graph *g, int node) {
+    const ph_node *n = &g->node[node];
+    if (strcmp(n->op->name, "Linear") || n->n_in < 2 || n->in[0] < 0 || n->in[1] < 0) return 0;
+    const ph_value *x = &g->value[n->in[0]];
+    if (x->dtype != PH_F32 || x->shape.rank < 1 || !is_plain_weight(g, n->in[1])) return 0;
+    if (x->cls == PH_VALUE_CONSTANT) return 0; /* folding is a pass's business */
+    return n->n_in < 3 || n->in[2] < 0 || ph_build_is_floats(g, n->in[2]);
+}
+
+/* ---- the chain behind a product ---- */
+
+static int only_use(const ph_builder *b, int value) {
+    return ph_build_is_alone(b, value) ? ph_build_use(b, value, 0) : -1;
+}
+
+/* value, and the activation that alone reads it: *value moves behind it. */
+static void take_act(ph_builder *b, part *t, int *value) {
+    int next = only_use(b, *value);
+    if (next < 0 || b->is_done[next]) return;
+    ph_map_fn *act = ph_map_of(b->g, next, ph_native_kernels(b->p));
+    if (!act) return;
+    t->act = act;
+    *value = b->g->node[next].out[0];
+    b->is_done[next] = 1;
+}
+
+/* An Add that alone reads *value and whose other side is there already, of the same shape. */
+static ph_rc take_residual(ph_builder *b, part *t, int *value, ph_err *err) {
+    int next = only_use(b, *value);
+    if (next < 0 || b->is_done[next] || !ph_build_is(b, next, "Add")) return PH_OK;
+    const ph_node *n = &b->g->node[next];
+    int            other = n->in[n->in[0] == *value];
+    if (other < 0 || other == *value || b->g->value[other].cls == PH_VALUE_CONSTANT ||
+        !ph_build_is_ready(b, other) || !ph_shape_same(&b->g->value[other].shape, &b->g->value[*value].shape))
+        return PH_OK;
+    PH_TRY(ph_build_buffer(b, other, &t->residual, err));
+    *value = n->out[0];
+    b->is_done[next] = 1;
+    return PH_OK;
+}
+
+/* Parts whose values meet in one Mul become gate and up. */
+static void pair_up(ph_builder *b, fused *f, int *value) {
+    for (int i = 0; i < f->n_parts; i++)
+        for (int j = 0; j < f->n_parts; j++) {
+            int next = only_use(b, value[i]);
+            if (i == j || f->part[i].is_up || f->part[j].is_up || f->part[i].up >= 0 || f->part[j].up >= 0 ||
+                f->part[j].act || next < 0 || b->is_done[next] || next != only_use(b, value[j]) ||
+                !ph_build_is(b, next, "Mul") || f->part[i].cols != f->part[j].cols)
+                continue;
+            f->part[i].up = j;
+            f->part[j].is_up = 1;
+            value[i] = b->g->node[next].out[0];
+            b->is_done[next] = 1;
+        }
+}
+
+static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
+    const ph_node  *n = &b->g->node[node];
+    const ph_value *w = &b->g->value[n->in[1]];
+    size_t          bytes = ph_dtype_bytes(w->storage.dtype);
+    *t = (part){.linear = ph_linear_of(ph_native_kernels(b->p), w->storage.dtype),
+                .w = w->storage.plane[PH_PLANE_DATA].bytes,
+                .w_stride = w->storage.plane[PH_PLANE_DATA].row_stride,
+                .cols = (size_t)w->shape.dim[0].mul,
+                .up = -1,
+                .residual = -1,
+                .out = -1};
+    /* Files may place plain numbers at odd bytes: then only the generic product may read them. */
+    if (ph_dtype_block(w->storage.dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
+        t->linear.fn = NULL;
+    if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_build_floats(b, n->in[2], &t->bias, err));
+    b->is_done[node] = 1;
+    return PH_OK;
+}
+
+/* All Linears that read `rows`, from `node` on, not too far away. */
+static ph_rc take_group(ph_builder *b, fused *f, int node, int rows, int *value, ph_err *err) {
+    for (int i = 0; i < ph_build_n_uses(b, rows) && f->n_parts < GROUP_MAX; i++) {
+        int next = ph_build_use(b, rows, i);
+        if (next < node || next > node + GROUP_REACH || b->is_done[next] || !ph_linear_can(b->g, next) ||
+            b->g->node[next].in[0] != rows)
+            continue;
+        value[f->n_parts] = b->g->node[next].out[0];
+        PH_TRY(take_part(b, &f->part[f->n_parts++], next, err));
+    }
+    return PH_OK;
+}
+
+static const ph_step_kind kind;
+
+static ph_rc add_step(ph_builder *b, fused *f, int node, const int *value, ph_err *err) {
+    int reads[GROUP_MAX + 1], writes[GROUP_MAX], n_reads = 0, n_writes = 0;
+    reads[n_reads++] = f->x;
+    for (int i = 0; i < f->n_parts; i++) {
+        part *t = &f->part[i];
+        if (t->residual >= 0) reads[n_reads++] = t->residual;
+        if (t->is_up) continue;
+        PH_TRY(ph_build_buffer(b, value[i], &t->out, err));
+        writes[n_writes++] = t->out;
+    }
+    int over = n_writes == 1 && f->part[0].residual != f->x ? f->part[0].residual : -1;
+    return ph_build_step(b, &kind, node, f, reads, n_reads, writes, n_writes, over, err);
+}
+
+static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
+    void *place;
+    int   value[GROUP_MAX], rows = b->g->node[node].in[0];
+    if (!ph_linear_can(b->g, node)) return PH_OK;
+    PH_TRY(ph_build_carve(b, &place, 1, sizeof(fused), err));
+    fused *f = place;
+    PH_TRY(ph_build_carve(b, &place, GROUP_MAX, sizeof(part), err));
+    f->part = place;
+    f->x_value = rows;
+    f->k = (size_t)b->g->value[b->g->node[node].in[1]].shape.dim[1].mul;
+    if (b->g->value[rows].cls == PH_VALUE_TEMP && b->p->home[rows] < 0) { /* a norm that was left to us */
+        int norm = b->g->value[rows].producer;
+        PH_TRY(ph_norm_of(b, norm, &f->norm, err));
+        f->x_value = b->g->node[norm].in[0];
+    }
+    PH_TRY(ph_build_buffer(b, f->x_value, &f->x, err));
+    PH_TRY(take_group(b, f, node, rows, value, err));
+    for (int i = 0; i < f->n_parts; i++) take_act(b, &f->part[i], &value[i]);
+    pair_up(b, f, value);
+    for (int i = 0; i < f->n_parts; i++)
+        if (!f->part[i].is_up) PH_TRY(take_residual(b, &f->part[i], &value[i], err));
+    *took = 1;
+    return add_step(b, f, node, value, err);
+}
+
+/* ---- sizes ---- */
+
+static size_t at_most(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static size_t rows_of(const ph_native *p, const fused *f, const int64_t *size) {
+    int rank = ph_native_graph(p)->value[f->x_value].shape.rank;
+    return ph_native_count(p, size, f->x_value, 0, rank - 1);
+}
+
+static size_t row_block_of(const fused *f, size_t rows) {
+    size_t block = at_most(rows, ROWS_MAX);
+    while (block > 4 && block * COLS_MIN * f->k > 2 * PH_UNIT_MACS) block /= 2;
+    return block ? block : 1;
+}
+
+/* A worker's memory: normalised rows | the kernel's scratch | one block of results. */
+static size_t normed_floats(const fused *f, size_t rows) {
+    return f->norm.kind == PH_NORM_NONE ? 0 : (row_block_of(f, rows) * f->k + 15) / 16 * 16;
+}
+
+static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
+    const fused *f = s->data;
+    (void)err;
+    *out = (normed_floats(f, rows_of(p, f, size)) + PH_LINEAR_SCRATCH(f->k) + TEMP_FLOATS) * sizeof(float);
+    return PH_OK;
+}
+
+static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
+    fused *f = s->data;
+    size_t cols = 0, hands = (size_t)p->n_hands;
+    (void)err;
+    f->rows = rows_of(p, f, p->size);
+    f->row_block = row_block_of(f, f->rows);
+    for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
+    size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
+    size_t block = PH_UNIT_MACS / (f->row_block * f->k);
+    /* Enough units that nobody waits long for the last one, unless the whole is hardly worth a barrier. */
+    if (hands > 1 && f->rows * cols * f->k > PH_UNIT_MACS / 32)
+        block = at_most(block, cols * row_blocks / (4 * hands));
+    block = at_most(block, TEMP_FLOATS / f->row_block) / COLS_MIN * COLS_MIN;
+    f->col_block = block ? block : COLS_MIN;
+    f->col_blocks = 0;
+    for (int i = 0; i < f->n_parts; i++) {
+        f->part[i].blocks = f->col_blocks;
+        if (!f->part[i].is_up) f->col_blocks += (f->part[i].cols + f->col_block - 1) / f->col_block;
+    }
+    s->units = row_blocks * f->col_blocks;
+    return PH_OK;
+}
+
+/* ---- work ---- */
+
+static void product(const ph_kernels *k, const fused *f, const part *t, float *y, size_t y_stride,
+                    const float *x, size_t c, size_t rows, size_t cols, float *scratch) {
+    const unsigned char *w = (const unsigned char *)t->w + c * t->w_stride;
+    ph_linear_run(k, t->linear, y, y_stride, x, f->k, w, t->w_stride, rows, cols, f->k, scratch);
+    if (t->bias)
+        for (size_t r = 0; r < rows; r++) k->add(&y[r * y_stride], &y[r * y_stride], &t->bias[c], cols);
+    if (t->act)
+        for (size_t r = 0; r < rows; r++) t->act(&y[r * y_stride], &y[r * y_stride], cols);
+}
+
+/* Rows [r0, r0 + rows) and columns [c, c + cols) of one part; x: its rows, normalised. */
+static void unit(ph_native *p, const fused *f, const part *t, const float *x, size_t r0, size_t rows,
+                 size_t c, size_t cols, float *scratch, float *temp) {
+    const ph_kernels *k = ph_native_kernels(p);
+    float            *y = (float *)ph_native_at(p, t->out) + r0 * t->cols + c;
+    if (t->residual < 0) {
+        product(k, f, t, y, t->cols, x, c, rows, cols, scratch);
+        if (t->up < 0) return;
+        product(k, f, &f->part[t->up], temp, cols, x, c, rows, cols, scratch);
+        for (size_t r = 0; r < rows; r++) k->mul(&y[r * t->cols], &y[r * t->cols], &temp[r * cols], cols);
+        return;
+    }
+    /* The residual may stand where the result goes, so the result waits in temp. */
+    const float *add = (const float *)ph_native_at(p, t->residual) + r0 * t->cols + c;
+    product(k, f, t, temp, cols, x, c, rows, cols, scratch);
+    for (size_t r = 0; r < rows; r++) k->add(&y[r * t->cols], &add[r * t->cols], &temp[r * cols], cols);
+}
+
+static const part *part_at(const fused *f, size_t block) {
+    int i = f->n_parts - 1;
+    while (f->part[i].is_up || f->part[i].blocks > block) i--;
+    return &f->part[i];
+}
+
+static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
+    const fused *f = s->data;
+    float       *normed = (float *)(void *)hand->memory;
+    float       *scratch_floats = normed + normed_floats(f, f->rows);
+    float       *temp = scratch_floats + PH_LINEAR_SCRATCH(f->k);
+    for (size_t u = begin; u < end; u++) {
+        size_t       block = u / f->col_blocks, r0 = block * f->row_block;
+        size_t       rows = at_most(f->row_block, f->rows - r0);
+        const part  *t = part_at(f, u % f->col_blocks);
+        size_t       c = (u % f->col_blocks - t->blocks) * f->col_block;
+        const float *x = (const float *)ph_native_at(p, f->x) + r0 * f->k;
+        if (f->norm.kind != PH_NORM_NONE) {
+            if (hand->held != block) ph_norm_rows(ph_native_kernels(p), &f->norm, normed, x, rows);
+            hand->held = block;
+            x = normed;
+        }
+        unit(p, f, t, x, r0, rows, c, at_most(f->col_block, t->cols - c), scratch_floats, temp);
+    }
+}
+
+static const ph_step_kind kind = {.name = "linear", .scratch = scratch, .prepare = prepare, .work = work};
+
+const ph_lowering ph_lowering_linear = {.name = "linear", .lower = lower, .can = ph_linear_can};

@@ -1,0 +1,183 @@
+/* native_place.c - sizes, what a program needs, and where its buffers stand.
+ *
+ *     [ inputs | temporaries, by lifetime | a piece per worker ]
+ *
+ * need() and bind() run the same code on the same tables, so what the plan was
+ * told is what a run touches.  A serial step that runs an operator's own eval
+ * uses the workers' pieces as one.
+ */
+#include "base/mem.h"
+#include "engine/native/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t ph_native_count(const ph_native *p, const int64_t *size, int value, int from, int to) {
+    size_t n = 1;
+    for (int k = from; k < to; k++) n *= (size_t)ph_native_dim(p, size, value, k);
+    return n;
+}
+
+size_t ph_native_items(const ph_native *p, const int64_t *size, int value) {
+    return ph_native_count(p, size, value, 0, ph_native_graph(p)->value[value].shape.rank);
+}
+
+ph_rc ph_native_sizes(const ph_native *p, const ph_syms *syms, int64_t *size, ph_err *err) {
+    for (size_t i = 0; i < p->n_dims; i++) PH_TRY(ph_dim_eval(p->dim[i], syms, &size[i], err));
+    return PH_OK;
+}
+
+ph_rc ph_native_bytes(const ph_native *p, const int64_t *size, int value, size_t *out, ph_err *err) {
+    const ph_value *v = &ph_native_graph(p)->value[value];
+    size_t          n = ph_dtype_bytes(v->dtype);
+    for (int k = 0; k < v->shape.rank; k++) {
+        int64_t d = ph_native_dim(p, size, value, k);
+        if (d < 0 || ph_mul_over(n, (size_t)d, &n) || n > SIZE_MAX / 4)
+            return PH_FAIL(err, PH_ELIMIT, "value '%s': dimension %d is %lld: too large", v->name, k,
+                           (long long)d);
+    }
+    *out = n;
+    return PH_OK;
+}
+
+/* Everything need() and bind() agree on. */
+typedef struct places {
+    ph_life *life; /* [n_buffers]; bytes 0 for those that are not temporaries of their own */
+    size_t  *order;
+    size_t   input, temps, hand, scratch, total;
+} places;
+
+static ph_rc place_buffers(const ph_native *p, const int64_t *size, places *out, ph_err *err) {
+    for (size_t i = 0; i < p->n_buffers; i++) {
+        const ph_buffer *f = &p->buffer[i];
+        size_t           bytes = 0;
+        out->life[i] = (ph_life){.first = f->first < 0 ? 0 : f->first, .last = f->last < 0 ? 0 : f->last};
+        if (f->home == PH_HOME_STATE || f->home == PH_HOME_CONSTANT) continue;
+        PH_TRY(ph_native_bytes(p, size, f->value, &bytes, err));
+        if (f->home == PH_HOME_INPUT) {
+            out->input += ph_round_up(bytes, PH_ALIGN);
+        } else if (f->same == (int)i) {
+            out->life[i].bytes = bytes;
+        }
+    }
+    return ph_layout(out->life, p->n_buffers, out->order, &out->temps, err);
+}
+
+static ph_rc place_scratch(const ph_native *p, const int64_t *size, places *out, ph_err *err) {
+    size_t alone = 0;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        const ph_step *s = &p->step[i];
+        size_t         bytes = 0;
+        if (!s->kind->scratch) continue;
+        PH_TRY(s->kind->scratch(p, s, size, &bytes, err));
+        if (bytes > SIZE_MAX / 4)
+            return PH_FAIL(err, PH_ELIMIT, "step %s: %zu bytes of scratch", s->kind->name, bytes);
+        bytes = ph_round_up(bytes, PH_ALIGN);
+        if (s->kind->alone && bytes > alone) alone = bytes;
+        if (!s->kind->alone && bytes > out->hand) out->hand = bytes;
+    }
+    if (ph_mul_over(out->hand, (size_t)p->n_hands, &out->scratch))
+        return PH_FAIL(err, PH_ELIMIT, "%d workers with %zu bytes each", p->n_hands, out->hand);
+    if (alone > out->scratch) out->scratch = alone;
+    return PH_OK;
+}
+
+static ph_rc place_all(const ph_native *p, const int64_t *size, places *out, ph_err *err) {
+    PH_TRY(place_buffers(p, size, out, err));
+    PH_TRY(place_scratch(p, size, out, err));
+    out->temps = ph_round_up(out->temps, PH_ALIGN);
+    if (ph_add_over(out->input, out->temps, &out->total) ||
+        ph_add_over(out->total, out->scratch, &out->total))
+        return PH_FAIL(err, PH_ELIMIT, "graph '%s': more memory than an address can name",
+                       ph_native_graph(p)->name);
+    return PH_OK;
+}
+
+static ph_rc is_within(const ph_native *p, const ph_syms *syms, const ph_syms *most, const char *what,
+                       ph_err *err) {
+    for (int i = 0; i < PH_N_SYMS; i++)
+        if (syms->at[i] > most->at[i] || syms->at[i] < 0)
+            return PH_FAIL(err, PH_ELIMIT, "graph '%s': %c = %lld, %s for at most %lld",
+                           ph_native_graph(p)->name, ph_sym_letters[i], (long long)syms->at[i], what,
+                           (long long)most->at[i]);
+    return PH_OK;
+}
+
+ph_rc ph_native_need(const ph_program *program, const ph_syms *syms, ph_need *out, size_t *scratch,
+                     ph_err *err) {
+    const ph_native *p = (const ph_native *)program;
+    places           at = {0};
+    int64_t         *size = malloc((p->n_dims + 1) * sizeof *size);
+    at.life = malloc((p->n_buffers + 1) * sizeof *at.life);
+    at.order = malloc((p->n_buffers + 1) * sizeof *at.order);
+    ph_rc rc = PH_OK;
+    if (!size || !at.life || !at.order) rc = PH_FAIL(err, PH_ENOMEM, "a plan of %zu buffers", p->n_buffers);
+    if (!rc) rc = is_within(p, syms, &p->base.max, "compiled", err);
+    if (!rc) rc = ph_native_sizes(p, syms, size, err);
+    if (!rc) rc = place_all(p, size, &at, err);
+    free(size);
+    free(at.life);
+    free(at.order);
+    if (rc) return rc;
+    *out = (ph_need){.input = at.input,
+                     .activations = at.temps,
+                     .engine = at.scratch + p->arena.size + sizeof *p,
+                     .weights = p->weights,
+                     .table = p->table,
+                     .table_row = p->table_row};
+    *scratch = at.total;
+    return PH_OK;
+}
+
+/* Pointers from offsets. */
+static void settle(ph_native *p, const places *at, unsigned char *memory) {
+    unsigned char *temps = memory + at->input, *input = memory;
+    p->scratch = temps + at->temps;
+    p->scratch_bytes = at->scratch;
+    for (int i = 0; i < p->n_hands; i++)
+        p->hand[i] = (ph_hand){.memory = p->scratch + (size_t)i * at->hand, .held = SIZE_MAX};
+    for (size_t i = 0; i < p->n_buffers; i++) {
+        ph_buffer *f = &p->buffer[i];
+        if (f->home == PH_HOME_INPUT) {
+            f->own = f->at = input;
+            input += ph_round_up(f->bytes, PH_ALIGN);
+        } else if (f->home == PH_HOME_TEMP && f->same == (int)i) {
+            f->own = f->at = temps + at->life[i].offset;
+        }
+    }
+    for (size_t i = 0; i < p->n_buffers; i++) {
+        int r = (int)i;
+        while (p->buffer[r].same != r) r = p->buffer[r].same;
+        if (p->buffer[i].home == PH_HOME_TEMP) p->buffer[i].own = p->buffer[i].at = p->buffer[r].at;
+    }
+}
+
+ph_rc ph_native_bind(ph_program *program, const ph_syms *syms, const ph_bind *b, ph_err *err) {
+    ph_native *p = (ph_native *)program;
+    places     at = {.life = p->life, .order = p->order};
+    p->is_bound = 0;
+    ph_native_reset(program);
+    PH_TRY(is_within(p, syms, &p->base.max, "compiled", err));
+    PH_TRY(ph_native_sizes(p, syms, p->size, err));
+    PH_TRY(place_all(p, p->size, &at, err));
+    if (b->bytes < at.total)
+        return PH_FAIL(err, PH_ELIMIT, "graph '%s' wants %zu bytes for these sizes, %zu given",
+                       ph_native_graph(p)->name, at.total, b->bytes);
+    if ((uintptr_t)b->memory % PH_ALIGN)
+        return PH_FAIL(err, PH_EUSAGE, "graph '%s': memory must be %d-byte aligned", ph_native_graph(p)->name,
+                       PH_ALIGN);
+    for (size_t i = 0; i < p->n_buffers; i++) {
+        ph_buffer *f = &p->buffer[i];
+        f->bytes = 0;
+        if (f->home == PH_HOME_INPUT || f->home == PH_HOME_TEMP)
+            PH_TRY(ph_native_bytes(p, p->size, f->value, &f->bytes, err));
+        if (f->home == PH_HOME_STATE && !b->kv)
+            return PH_FAIL(err, PH_EUSAGE, "graph '%s' has a state, and no KV cache was given",
+                           ph_native_graph(p)->name);
+    }
+    settle(p, &at, b->memory);
+    p->kv = b->kv;
+    p->bound = *syms;
+    p->is_bound = 1;
+    return PH_OK;
+}
