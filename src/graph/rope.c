@@ -113,11 +113,11 @@ static float llama3_frequency(const ph_rope *r, float inv) {
     float old = (float)r->original_context, factor = (float)r->factor;
     float low = (float)((double)r->original_context / r->low_freq_factor);
     float high = (float)((double)r->original_context / r->high_freq_factor);
-    float wave = (float)(2 * pi) / inv;
+    float wave = 1.0f / inv * (float)(2 * pi); /* torch divides a number by a tensor so */
     if (wave > low) return inv / factor;
     if (wave < high) return inv;
     float smooth =
-        (old / wave - (float)r->low_freq_factor) / (float)(r->high_freq_factor - r->low_freq_factor);
+        (1.0f / wave * old - (float)r->low_freq_factor) / (float)(r->high_freq_factor - r->low_freq_factor);
     return (1.0f - smooth) * inv / factor + smooth * inv;
 }
 
