@@ -26,7 +26,9 @@
 #include <jerror.h>
 
 enum {
-    SCANS_MAX = 100,           /* real progressive files have about ten */
+    SCANS_MAX = 100, /* real progressive files have about ten */
+    SCANS_MAX_LARGE = 25,
+    LARGE_PIXELS = 1 << 24,
     PIXELS_PER_BYTE_MAX = 512, /* one Huffman bit for each block of 8 x 8 is the least */
     HEAP_BASE = 256 * 1024,    /* the library's small tables, generously */
 };
@@ -62,6 +64,7 @@ static void on_error(j_common_ptr c) {
     int is_variant = d->errors.msg_code == JERR_SOF_UNSUPPORTED || d->errors.msg_code == JERR_BAD_PRECISION ||
                      d->errors.msg_code == JERR_ARITH_NOTIMPL ||
                      d->errors.msg_code == JERR_CONVERSION_NOTIMPL;
+    if (d->errors.msg_code == JERR_OUT_OF_MEMORY) give_up(d, PH_ENOMEM, what);
     give_up(d, is_variant ? PH_EUNSUP : PH_EFORMAT, what);
 }
 
@@ -87,10 +90,14 @@ static void on_print(j_common_ptr c) {
     (void)c;
 }
 
-/* A scan that returns for ever, or a thousand passes over one picture. */
+/* A thousand passes over one picture: the larger it is, the fewer are let through. */
 static void on_progress(j_common_ptr c) {
     decoder *d = owner(c);
-    if (d->c.input_scan_number > SCANS_MAX) give_up(d, PH_ELIMIT, "has more than 100 scans: refused");
+    int      is_large = (uint64_t)d->c.image_width * d->c.image_height > LARGE_PIXELS;
+    if (d->c.input_scan_number <= (is_large ? SCANS_MAX_LARGE : SCANS_MAX)) return;
+    give_up(d, PH_ELIMIT,
+            is_large ? "has more than 25 scans of a large picture: refused; save it as baseline JPEG"
+                     : "has more than 100 scans: refused; save it as baseline JPEG");
 }
 
 static void source_init(j_decompress_ptr c) {

@@ -33,7 +33,7 @@ typedef struct source {
     jmp_buf        back;
     ph_err        *err;
     ph_rc          rc;
-    int            is_cut;
+    int            is_cut, is_full;
     png_structp    png;
     png_infop      info;
     uint8_t       *row; /* owned */
@@ -41,10 +41,13 @@ typedef struct source {
 
 static void on_error(png_structp png, png_const_charp text) {
     source *s = png_get_error_ptr(png);
-    s->rc =
-        s->is_cut
-            ? PH_FAIL(s->err, PH_EFORMAT, "the PNG data ends early, at byte %zu: the file is cut short", s->n)
-            : PH_FAIL(s->err, PH_EFORMAT, "the PNG data is damaged before byte %zu (%s)", s->at, text);
+    if (s->is_full)
+        s->rc = PH_FAIL(s->err, PH_ENOMEM, "png: no memory for a row");
+    else if (s->is_cut)
+        s->rc =
+            PH_FAIL(s->err, PH_EFORMAT, "the PNG data ends early, at byte %zu: the file is cut short", s->n);
+    else
+        s->rc = PH_FAIL(s->err, PH_EFORMAT, "the PNG data is damaged before byte %zu (%s)", s->at, text);
     longjmp(s->back, 1);
 }
 
@@ -177,7 +180,8 @@ static void rows(source *s, const ph_sink *sink) {
     int    channels = png_get_channels(s->png, s->info);
     size_t row_bytes = png_get_rowbytes(s->png, s->info);
     s->row = malloc(row_bytes + 8);
-    if (!s->row) png_error(s->png, "no memory for a row");
+    s->is_full = !s->row;
+    if (s->is_full) png_error(s->png, "no memory");
     if (is_interlaced)
         for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++) one_pass(s, sink, pass, channels);
     else

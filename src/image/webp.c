@@ -32,29 +32,6 @@ static ph_rc fail(VP8StatusCode status, size_t n, ph_err *err) {
     }
 }
 
-static ph_rc measure(ph_image_info *out, const uint8_t *bytes, size_t n, ph_err *err) {
-    WebPBitstreamFeatures f;
-    size_t                declared = (size_t)ph_le32(bytes + 4) + 8;
-    VP8StatusCode         status = WebPGetFeatures(bytes, n, &f);
-    if (status != VP8_STATUS_OK) return fail(status, n, err);
-    if (f.has_animation)
-        return PH_FAIL(err, PH_EUNSUP, "this is an animated WebP, which is not read: give one frame of it");
-    if (declared > n)
-        return PH_FAIL(err, PH_EFORMAT, "the WebP file is cut short: it declares %zu bytes and has %zu",
-                       declared, n);
-    size_t w = (size_t)f.width, h = (size_t)f.height;
-    out->stored_width = f.width;
-    out->stored_height = f.height;
-    out->channels = f.has_alpha ? 4 : 3;
-    out->bits = 8;
-    out->has_alpha = f.has_alpha;
-    /* Our RGBA buffer; lossless: its ARGB picture and row cache; lossy: rows in flight and an alpha plane,
-     * which is itself losslessly coded. */
-    size_t own = w * h * 4, rows = w * LOSSY_ROWS * 4;
-    out->heap_bytes = HEAP_BASE + own + rows + (f.format == 1 ? (f.has_alpha ? 6 * w * h : 0) : 4 * w * h);
-    return PH_OK;
-}
-
 static const uint8_t *exif(const uint8_t *bytes, size_t n, size_t *exif_bytes) {
     size_t at = 12;
     while (n - at >= 8) {
@@ -71,6 +48,31 @@ static const uint8_t *exif(const uint8_t *bytes, size_t n, size_t *exif_bytes) {
         at += 8 + len;
     }
     return NULL;
+}
+
+static ph_rc measure(ph_image_info *out, const uint8_t *bytes, size_t n, ph_err *err) {
+    WebPBitstreamFeatures f;
+    size_t                declared = (size_t)ph_le32(bytes + 4) + 8;
+    VP8StatusCode         status = WebPGetFeatures(bytes, n, &f);
+    if (status != VP8_STATUS_OK) return fail(status, n, err);
+    if (f.has_animation)
+        return PH_FAIL(err, PH_EUNSUP, "this is an animated WebP, which is not read: give one frame of it");
+    if (declared > n)
+        return PH_FAIL(err, PH_EFORMAT, "the WebP file is cut short: it declares %zu bytes and has %zu",
+                       declared, n);
+    size_t w = (size_t)f.width, h = (size_t)f.height;
+    out->stored_width = f.width;
+    out->stored_height = f.height;
+    out->channels = f.has_alpha ? 4 : 3;
+    out->bits = 8;
+    out->has_alpha = f.has_alpha;
+    /* A buffer of our own, when rows are blended or turned; lossless: the library's ARGB picture and row
+     * cache; lossy: rows in flight, and an alpha plane that is itself losslessly coded. */
+    size_t area = w * h, exif_bytes;
+    size_t own = f.has_alpha ? 4 * area : exif(bytes, n, &exif_bytes) ? 3 * area : 0;
+    size_t inner = f.format != 1 ? 4 * area : f.has_alpha ? 6 * area : 0;
+    out->heap_bytes = HEAP_BASE + own + inner + w * LOSSY_ROWS * 4;
+    return PH_OK;
 }
 
 static int is_straight(const ph_sink *sink, const ph_image_info *info) {
