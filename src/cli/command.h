@@ -1,0 +1,115 @@
+/* command.h - subcommands, and what they share: options, models, output.
+ *
+ * The contract (exit codes, --json, --help) is that of docs/reference/commands.md:
+ * results go to standard output, everything else to standard error; a command
+ * returns an exit code, or a ph_rc that becomes one.
+ */
+#ifndef PH_CLI_COMMAND_H
+#define PH_CLI_COMMAND_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "flow/flow.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+/* ---- options ---- */
+typedef enum ph_option_kind {
+    PH_OPTION_FLAG,  /* int: becomes 1 */
+    PH_OPTION_TEXT,  /* const char *: the argument */
+    PH_OPTION_TEXTS, /* ph_texts: each use adds one */
+    PH_OPTION_INT,   /* int */
+    PH_OPTION_REAL,  /* double */
+    PH_OPTION_U64,   /* uint64_t */
+    PH_OPTION_SIZE   /* uint64_t: 1.8GB, 512MiB */
+} ph_option_kind;
+
+enum { PH_TEXTS_MAX = 64 };
+typedef struct ph_texts {
+    const char *at[PH_TEXTS_MAX];
+    size_t      n;
+} ph_texts;
+
+typedef struct ph_option {
+    const char    *name;   /* "--image" */
+    char           letter; /* 'm' for -m; 0: none */
+    const char    *arg;    /* how help calls the argument; NULL: none */
+    const char    *help;
+    ph_option_kind kind;
+    void          *to;
+} ph_option;
+
+/* Options in groups; each ends with a row without a name. */
+enum { PH_OPTION_GROUPS_MAX = 8 };
+typedef struct ph_options {
+    const ph_option *group[PH_OPTION_GROUPS_MAX];
+    size_t           n_groups;
+    ph_texts         rest; /* arguments that are no options */
+    int              wants_help;
+} ph_options;
+
+/* "-n 5", "-n5", "--tokens 5", "--tokens=5"; "--" ends options.
+ * Errors: PH_EUSAGE an unknown option (names the nearest), a missing or unreadable argument. */
+ph_rc ph_options_parse(ph_options *o, int argc, char **argv, ph_err *err);
+void  ph_options_print(const ph_options *o); /* the option part of a command's help, to standard output */
+
+/* ---- subcommands ---- */
+typedef struct ph_command {
+    const char *name;
+    const char *summary; /* one line */
+    const char *usage;   /* after "pinhole NAME " */
+    const char *about;   /* a paragraph or two, with an example */
+    ph_rc (*run)(const struct ph_command *self, int argc, char **argv, ph_err *err);
+} ph_command;
+
+#define PH_COMMAND(name) extern const ph_command ph_command_##name;
+#include "cli/command.def"
+#undef PH_COMMAND
+
+const ph_command *ph_command_find(const char *name);
+size_t            ph_command_count(void);
+const ph_command *ph_command_at(size_t i);
+
+/* Parse, and print help when it is asked for: then *is_over is 1 and the command returns PH_OK. */
+ph_rc ph_command_options(const ph_command *self, ph_options *o, int argc, char **argv, int *is_over, ph_err *err);
+
+/* ---- models and sessions ---- */
+typedef struct ph_cli {
+    /* what options set */
+    const char        *model, *mmproj, *template_path, *engine, *alpha, *kv;
+    ph_texts           images;
+    ph_session_options session;
+    ph_sampling        sampling;
+    uint64_t           max_pixels;
+    int                is_json, is_quiet, is_verbose;
+    const char        *system;
+    /* what open makes of them */
+    ph_log             log;
+    ph_model          *opened;
+    ph_session        *running;
+    ph_file            image_file[PH_TEXTS_MAX];
+    ph_picture         picture[PH_TEXTS_MAX];
+    char               path[4096], engine_vision[32], engine_language[32];
+    char              *template_text;
+} ph_cli;
+
+/* Option groups that fill a ph_cli; rows of static storage duration inside `rows` of at least 16. */
+enum { PH_CLI_ROWS_MAX = 24 };
+void ph_cli_init(ph_cli *c);
+void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);   /* -m --mmproj --chat-template --json ... */
+void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* -t -c --engine --alpha ... */
+void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
+
+ph_rc ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
+ph_rc ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
+ph_rc ph_cli_open_session(ph_cli *c, ph_err *err);
+ph_rc ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
+void  ph_cli_close(ph_cli *c);
+
+/* ---- output ---- */
+void    ph_cli_print_json(json_t *object); /* one line; takes the reference */
+json_t *ph_cli_memory_json(const ph_memory *m);
+json_t *ph_cli_text_json(const char *bytes, size_t n); /* bytes that are no UTF-8 become U+FFFD */
+
+#endif

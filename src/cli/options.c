@@ -1,0 +1,153 @@
+/* options.c - command lines by table: parsing, and the option part of --help. */
+#include "cli/command.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const ph_option help_row = {"--help", 'h', NULL, "print this help and leave", PH_OPTION_FLAG, NULL};
+
+static const ph_option *find(const ph_options *o, const char *name, size_t n) {
+    if (n == 6 && !strncmp(name, "--help", 6)) return &help_row;
+    for (size_t g = 0; g < o->n_groups; g++)
+        for (const ph_option *r = o->group[g]; r->name; r++)
+            if (strlen(r->name) == n && !strncmp(r->name, name, n)) return r;
+    return NULL;
+}
+
+static const ph_option *find_letter(const ph_options *o, char letter) {
+    if (letter == 'h') return &help_row;
+    for (size_t g = 0; g < o->n_groups; g++)
+        for (const ph_option *r = o->group[g]; r->name; r++)
+            if (r->letter == letter) return r;
+    return NULL;
+}
+
+/* Levenshtein distance, for "did you mean"; names are short. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[64], n = strlen(b);
+    if (n >= 64) return n;
+    for (size_t j = 0; j <= n; j++) row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t change = corner + (a[i - 1] != b[j - 1]), drop = row[j] + 1, add = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = change < drop ? change : drop;
+            if (add < row[j]) row[j] = add;
+        }
+    }
+    return row[n];
+}
+
+static ph_rc unknown(const ph_options *o, const char *given, ph_err *err) {
+    const char *nearest = NULL;
+    size_t      best = 4;
+    for (size_t g = 0; g < o->n_groups; g++)
+        for (const ph_option *r = o->group[g]; r->name; r++) {
+            size_t d = distance(given, r->name);
+            if (d < best) best = d, nearest = r->name;
+        }
+    return nearest ? PH_FAIL(err, PH_EUSAGE, "no option '%s'; did you mean %s?", given, nearest)
+                   : PH_FAIL(err, PH_EUSAGE, "no option '%s'; --help lists them", given);
+}
+
+static ph_rc bad(const ph_option *r, const char *value, const char *wanted, ph_err *err) {
+    return PH_FAIL(err, PH_EUSAGE, "%s takes %s, not '%s'", r->name, wanted, value);
+}
+
+static ph_rc set_number(const ph_option *r, const char *value, ph_err *err) {
+    char *end;
+    errno = 0;
+    if (r->kind == PH_OPTION_REAL) {
+        double x = strtod(value, &end);
+        if (end == value || *end || errno) return bad(r, value, "a number", err);
+        *(double *)r->to = x;
+        return PH_OK;
+    }
+    if (r->kind == PH_OPTION_INT) {
+        long x = strtol(value, &end, 10);
+        if (end == value || *end || errno || x < 0 || x > INT_MAX) return bad(r, value, "a whole number from 0", err);
+        *(int *)r->to = (int)x;
+        return PH_OK;
+    }
+    unsigned long long x = strtoull(value, &end, 10);
+    if (end == value || *end || errno || *value == '-') return bad(r, value, "a whole number from 0", err);
+    *(uint64_t *)r->to = x;
+    return PH_OK;
+}
+
+static ph_rc set(const ph_option *r, const char *value, ph_err *err) {
+    ph_texts *list = r->to;
+    switch (r->kind) {
+    case PH_OPTION_FLAG: *(int *)r->to = 1; return PH_OK;
+    case PH_OPTION_TEXT: *(const char **)r->to = value; return PH_OK;
+    case PH_OPTION_TEXTS:
+        if (list->n >= PH_TEXTS_MAX) return PH_FAIL(err, PH_EUSAGE, "%s was given more than %d times", r->name, PH_TEXTS_MAX);
+        list->at[list->n++] = value;
+        return PH_OK;
+    case PH_OPTION_SIZE:
+        if (!ph_size_parse(value, r->to)) return bad(r, value, "a size such as 1.8GB, 512MiB or 4096", err);
+        return PH_OK;
+    case PH_OPTION_INT:
+    case PH_OPTION_REAL:
+    case PH_OPTION_U64: break;
+    }
+    return set_number(r, value, err);
+}
+
+/* One option at argv[*i]; moves *i past its argument. */
+static ph_rc parse_one(ph_options *o, int argc, char **argv, int *i, ph_err *err) {
+    const char      *a = argv[*i], *value = NULL;
+    size_t           n = strcspn(a, "=");
+    const ph_option *r = a[1] == '-' ? find(o, a, n) : find_letter(o, a[1]);
+    if (!r) return unknown(o, a, err);
+    if (r == &help_row) {
+        o->wants_help = 1;
+        return PH_OK;
+    }
+    if (a[1] == '-' && a[n]) value = a + n + 1;
+    if (a[1] != '-' && a[2]) value = a + 2;
+    if (!r->arg) {
+        if (value) return PH_FAIL(err, PH_EUSAGE, "%s takes no argument", r->name);
+        return set(r, NULL, err);
+    }
+    if (!value) {
+        if (*i + 1 >= argc) return PH_FAIL(err, PH_EUSAGE, "%s wants an argument: %s", r->name, r->arg);
+        value = argv[++*i];
+    }
+    return set(r, value, err);
+}
+
+ph_rc ph_options_parse(ph_options *o, int argc, char **argv, ph_err *err) {
+    int only_rest = 0;
+    for (int i = 0; i < argc; i++) {
+        if (!only_rest && !strcmp(argv[i], "--")) {
+            only_rest = 1;
+        } else if (!only_rest && argv[i][0] == '-' && argv[i][1]) {
+            PH_TRY(parse_one(o, argc, argv, &i, err));
+        } else {
+            if (o->rest.n >= PH_TEXTS_MAX) return PH_FAIL(err, PH_EUSAGE, "more than %d arguments", PH_TEXTS_MAX);
+            o->rest.at[o->rest.n++] = argv[i];
+        }
+    }
+    return PH_OK;
+}
+
+static void print_row(const ph_option *r) {
+    char head[64];
+    snprintf(head, sizeof head, "  %c%c%s%s%s%s", r->letter ? '-' : ' ', r->letter ? r->letter : ' ', r->letter ? ", " : "  ",
+             r->name, r->arg ? " " : "", r->arg ? r->arg : "");
+    printf("%-34s %s\n", head, r->help);
+}
+
+void ph_options_print(const ph_options *o) {
+    for (size_t g = 0; g < o->n_groups; g++)
+        for (const ph_option *r = o->group[g]; r->name; r++) print_row(r);
+    print_row(&help_row);
+}
