@@ -13,7 +13,8 @@
  * Determinism: an output element depends only on the inputs named in its
  * formula - never on how many rows or columns one call asks for, nor on where a
  * tile begins.  So a caller may split rows and columns as it likes and gets
- * the same bits.  Reduction order along k is fixed per instruction set.
+ * the same bits (of a NaN only that it is one).  Reduction order along k is
+ * fixed per instruction set.
  */
 #ifndef PH_KERNELS_KERNELS_H
 #define PH_KERNELS_KERNELS_H

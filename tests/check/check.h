@@ -25,7 +25,8 @@ void  ck_free_all(void);
  * plus the rounding of want itself, plus FLT_MIN. */
 int ck_close(float got, float want, double bound, const char *what, size_t at);
 int ck_same(const void *got, const void *want, size_t bytes, const char *what); /* bit for bit */
-int ck_same_float(float got, float want, const char *what, size_t at); /* bit for bit, any NaN for NaN */
+int ck_same_floats(const float *got, const float *want, size_t n,
+                   const char *what); /* the same, any NaN for NaN */
 int ck_fail(const char *what, size_t at);
 
 /* What a bench has done; bytes 0: there is no such shape.  `many`: one row (decode), or many. */

@@ -35,7 +35,7 @@ static int one_trial(unary *ref, unary *opt, scale_by by, unsigned trial) {
     for (size_t i = 0; i < n; i++) {
         double size = fabs(by == BY_X ? (double)x[i] : (double)want[i]);
         if (by == EXACT
-                ? !ck_same_float(got[i], want[i], "y", i)
+                ? !ck_same_floats(&got[i], &want[i], 1, "y")
                 : !ck_close(got[i], want[i], isfinite(size) ? 4.0 * (double)FLT_EPSILON * size : 0, "y", i)) {
             ck_close(x[i], 0, 0, "    at x, number", i);
             return 0;
@@ -43,9 +43,9 @@ static int one_trial(unary *ref, unary *opt, scale_by by, unsigned trial) {
     }
     opt(again, x, half);
     opt(&again[half], &x[half], n - half);
-    if (!ck_same(again, got, n * sizeof *x, "y in two pieces")) return 0;
+    if (!ck_same_floats(again, got, n, "y in two pieces")) return 0;
     opt(x, x, n);
-    return ck_same(x, got, n * sizeof *x, "y in place");
+    return ck_same_floats(x, got, n, "y in place");
 }
 
 static int check(unary *ref, unary *opt, scale_by by) {

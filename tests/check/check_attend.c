@@ -126,9 +126,9 @@ static int one_trial(ph_dtype t, attend_fn *opt, unsigned trial) {
         }
         run(t, opt, &p, i, 1, again, m[1], l[1]);
     }
-    return ck_same(again, acc, bytes, "acc query by query") &&
-           ck_same(m[1], m[0], p.n_q * sizeof(float), "m query by query") &&
-           ck_same(l[1], l[0], p.n_q * sizeof(float), "l query by query");
+    return ck_same_floats(again, acc, p.n_q * p.dv, "acc query by query") &&
+           ck_same_floats(m[1], m[0], p.n_q, "m query by query") &&
+           ck_same_floats(l[1], l[0], p.n_q, "l query by query");
 }
 
 /* A first block that is masked whole, then one key; and a NaN that must show. */

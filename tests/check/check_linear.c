@@ -105,8 +105,7 @@ static int same_in_pieces(ph_linear_fn *fn, shape s, const operands *o, float *a
         }
     }
     for (size_t r = 0; r < s.rows; r++)
-        if (!ck_same(&again[r * s.y_stride], &o->got[r * s.y_stride], s.cols * sizeof(float), "y in pieces"))
-            return 0;
+        if (!ck_same_floats(&again[r * s.y_stride], &o->got[r * s.y_stride], s.cols, "y in pieces")) return 0;
     return 1;
 }
 

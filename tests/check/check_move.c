@@ -14,12 +14,6 @@ static float *any_floats(size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = ck_below(2) ? ck_any() : ck_normal();
     return x;
 }
-static int same_floats(const float *got, const float *want, size_t n, const char *what) {
-    for (size_t i = 0; i < n; i++)
-        if (!ck_same_float(got[i], want[i], what, i)) return 0;
-    return 1;
-}
-
 typedef void binary(float *y, const float *a, const float *b, size_t n);
 
 static int check_binary(binary *ref, binary *opt) {
@@ -29,9 +23,9 @@ static int check_binary(binary *ref, binary *opt) {
               *got = ck_buffer(n * sizeof *a);
         ref(want, a, b, n);
         opt(got, a, b, n);
-        if (!same_floats(got, want, n, "y")) return 0;
+        if (!ck_same_floats(got, want, n, "y")) return 0;
         opt(a, a, b, n);
-        if (!same_floats(a, want, n, "y in place of a")) return 0;
+        if (!ck_same_floats(a, want, n, "y in place of a")) return 0;
     }
     return 1;
 }
@@ -49,9 +43,9 @@ int check_add_row(const ph_kernels *ref, const ph_kernels *opt) {
         float *want = ck_buffer(rows * n * sizeof *x), *got = ck_buffer(rows * n * sizeof *x);
         ref->add_row(want, x, b, rows, n);
         opt->add_row(got, x, b, rows, n);
-        if (!same_floats(got, want, rows * n, "y")) return 0;
+        if (!ck_same_floats(got, want, rows * n, "y")) return 0;
         opt->add_row(x, x, b, rows, n);
-        if (!same_floats(x, want, rows * n, "y in place")) return 0;
+        if (!ck_same_floats(x, want, rows * n, "y in place")) return 0;
     }
     return 1;
 }
@@ -63,9 +57,9 @@ int check_scale(const ph_kernels *ref, const ph_kernels *opt) {
         float *want = ck_buffer(n * sizeof *x), *got = ck_buffer(n * sizeof *x);
         ref->scale(want, x, a, n);
         opt->scale(got, x, a, n);
-        if (!same_floats(got, want, n, "y")) return 0;
+        if (!ck_same_floats(got, want, n, "y")) return 0;
         opt->scale(x, x, a, n);
-        if (!same_floats(x, want, n, "y in place")) return 0;
+        if (!ck_same_floats(x, want, n, "y in place")) return 0;
     }
     return 1;
 }
@@ -95,7 +89,7 @@ int check_rope(const ph_kernels *ref, const ph_kernels *opt) {
             if (!ck_close(got[i], want[i], 2 * (double)FLT_EPSILON * terms, "x", i)) return 0;
         }
         for (size_t h = 0; h < heads; h++) opt->rope(&again[h * d], c, s, 1, d, half, pairs);
-        if (!ck_same(again, got, n * sizeof *x, "head by head")) return 0;
+        if (!ck_same_floats(again, got, n, "head by head")) return 0;
     }
     return 1;
 }
@@ -164,7 +158,7 @@ int check_f32_of_f16(const ph_kernels *ref, const ph_kernels *opt) {
         for (size_t i = 0; i < n; i++) x[i] = (uint16_t)(first + i);
         ref->f32_of_f16(want, x, n);
         opt->f32_of_f16(got, x, n);
-        if (!same_floats(got, want, n, "value of half")) return 0;
+        if (!ck_same_floats(got, want, n, "value of half")) return 0;
     }
     return 1;
 }

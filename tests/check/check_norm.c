@@ -53,7 +53,7 @@ int check_rmsnorm(const ph_kernels *ref, const ph_kernels *opt) {
                     return 0;
             opt->rmsnorm(&c.again[r * c.n], &c.x[r * c.n], c.g, 1, c.n, eps, more);
         }
-        if (!ck_same(c.again, c.got, c.rows * c.n * sizeof(float), "y row by row")) return 0;
+        if (!ck_same_floats(c.again, c.got, c.rows * c.n, "y row by row")) return 0;
     }
     return 1;
 }
@@ -71,7 +71,7 @@ int check_layernorm(const ph_kernels *ref, const ph_kernels *opt) {
                     return 0;
             opt->layernorm(&c.again[r * c.n], &c.x[r * c.n], c.g, b, 1, c.n, eps);
         }
-        if (!ck_same(c.again, c.got, c.rows * c.n * sizeof(float), "y row by row")) return 0;
+        if (!ck_same_floats(c.again, c.got, c.rows * c.n, "y row by row")) return 0;
     }
     return 1;
 }
@@ -109,7 +109,7 @@ int check_softmax(const ph_kernels *ref, const ph_kernels *opt) {
             }
             opt->softmax(&x[r * n], &x[r * n], 1, n);
         }
-        if (!ck_same(x, got, bytes, "y in place, row by row")) return 0;
+        if (!ck_same_floats(x, got, rows * n, "y in place, row by row")) return 0;
     }
     return 1;
 }

@@ -89,11 +89,14 @@ int ck_same(const void *got, const void *want, size_t bytes, const char *what) {
         }
     return 1;
 }
-int ck_same_float(float got, float want, const char *what, size_t at) {
-    if ((isnan(got) && isnan(want)) || !memcmp(&got, &want, sizeof got)) return 1;
-    printf("\n    %s %zu: got %.9g, want %.9g, exactly (seed %llu)\n", what, at, (double)got, (double)want,
-           seed);
-    return 0;
+int ck_same_floats(const float *got, const float *want, size_t n, const char *what) {
+    for (size_t i = 0; i < n; i++)
+        if (!(isnan(got[i]) && isnan(want[i])) && memcmp(&got[i], &want[i], sizeof *got)) {
+            printf("\n    %s %zu of %zu: got %.9g, want %.9g, exactly (seed %llu)\n", what, i, n,
+                   (double)got[i], (double)want[i], seed);
+            return 0;
+        }
+    return 1;
 }
 
 static const struct {
