@@ -149,6 +149,7 @@ ph_rc ph_jf_indent(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
     for (int64_t i = 0; i < width && arg[0].kind != PH_J_STR; i++)
         PH_TRY(ph_js_put(r, &pad, " ", 1, PH_JINJA_TRUSTED));
     PH_TRY(ph_js_done(r, &pad, &margin));
+    if (self.kind == PH_J_UNDEF) return ph_j_undef_used(r, self);
     /* an added newline keeps the last empty line, as the original does */
     PH_TRY(ph_js_lit(r, "\n", &text));
     PH_TRY(ph_js_concat(r, s, text.u.p, &text));
@@ -196,8 +197,7 @@ ph_rc ph_jf_wordcount(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
     PH_TRY(ph_jf_str(r, self, &s));
     for (size_t i = 0; i < s->n; i += len) { /* \w+: letters, digits, underscore */
         uint32_t cp = ph_js_cp(s->p + i, s->n - i, &len);
-        int word = cp < 0x80 ? cp == '_' || (cp >= '0' && cp <= '9') || ((cp | 32) >= 'a' && (cp | 32) <= 'z')
-                             : ph_j_printable(cp) && !ph_js_space(cp);
+        int      word = cp == '_' || ph_j_alnum(cp);
         n += word && !in_word;
         in_word = word;
     }
@@ -262,7 +262,11 @@ static ph_rc wrap_line(ph_jrun *r, const ph_jstr *line, size_t width, int cuts, 
             continue;
         }
         if (blank) continue;
-        if (column && column + gap + chars > width) {
+        if (cuts && chars > width && column + gap < width) {
+            if (column)
+                PH_TRY(ph_js_put_part(r, b, line, gap_at, gap)); /* a long word starts in what is left */
+            column += column ? gap : 0;
+        } else if (column && column + gap + chars > width) {
             PH_TRY(ph_js_put_str(r, b, sep));
             column = 0;
         } else if (gap) {

@@ -330,6 +330,12 @@ ph_rc ph_jf_slice(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
 
 /* ---- map, select, reject */
 
+/* None and 0 are as good as an empty list here. */
+static ph_rc items_if_any(ph_jrun *r, ph_jv v, ph_jlist *out) {
+    *out = (ph_jlist){0};
+    return ph_j_truth(v) ? ph_j_items(r, v, out) : PH_OK;
+}
+
 static ph_rc map_attribute(ph_jrun *r, ph_jv self, const ph_jargs *args, ph_jlist *kept) {
     ph_jv    path = {0}, otherwise = {0};
     ph_jlist l;
@@ -343,7 +349,7 @@ static ph_rc map_attribute(ph_jrun *r, ph_jv self, const ph_jargs *args, ph_jlis
                              (int)(args->name[i]->n < 40 ? args->name[i]->n : 40), args->name[i]->p);
     }
     if (path.kind == PH_J_MISSING) return PH_J_FAIL(r, "FilterArgumentError: map requires a filter argument");
-    PH_TRY(ph_j_items(r, self, &l));
+    PH_TRY(items_if_any(r, self, &l));
     for (size_t i = 0; i < l.n; i++) {
         ph_jv v;
         PH_TRY(ph_j_attr_path(r, l.v[i], path, &v));
@@ -366,7 +372,7 @@ ph_rc ph_jf_map(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
     PH_TRY(ph_jf_str(r, args->pos[0], &name));
     more.pos++;
     more.n--;
-    PH_TRY(ph_j_items(r, self, &l));
+    PH_TRY(items_if_any(r, self, &l));
     for (size_t i = 0; i < l.n; i++) {
         ph_jv v;
         PH_TRY(ph_j_enter(r));
@@ -390,7 +396,7 @@ static ph_rc pick(ph_jrun *r, ph_jv self, const ph_jargs *args, int by_attr, int
         more.pos++;
         more.n--;
     }
-    PH_TRY(ph_j_items(r, self, &l));
+    PH_TRY(items_if_any(r, self, &l));
     for (size_t i = 0; i < l.n; i++) {
         ph_jv v = l.v[i];
         int   is;

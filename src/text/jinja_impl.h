@@ -336,6 +336,7 @@ ph_rc ph_j_put_str(ph_jrun *r, ph_jbuf *b, ph_jv v);
 ph_rc ph_j_put_repr(ph_jrun *r, ph_jbuf *b, ph_jv v);
 void  ph_j_float_text(double f, char out[40]); /* float.__repr__ */
 int   ph_j_printable(uint32_t cp);
+int   ph_j_alnum(uint32_t cp); /* str.isalnum() of one character */
 
 /* operators, attributes */
 enum {

@@ -388,14 +388,14 @@ static int is_numeric(uint32_t cp) {
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)cp);
     return is_digit(cp) || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO;
 }
-static int is_alnum(uint32_t cp) {
+int ph_j_alnum(uint32_t cp) {
     return is_alpha(cp) || is_numeric(cp);
 }
 static int is_ascii(uint32_t cp) {
     return cp < 0x80;
 }
 static int is_word(uint32_t cp) {
-    return cp == '_' || is_alnum(cp);
+    return cp == '_' || ph_j_alnum(cp);
 }
 
 static ph_rc all_are(ph_jv self, int (*is)(uint32_t), int empty, ph_jv *out) {
@@ -412,7 +412,7 @@ static ph_rc all_are(ph_jv self, int (*is)(uint32_t), int empty, ph_jv *out) {
         return all_are(self, is, empty, out);                                                                \
     }
 ASKS(str_isalpha, is_alpha, 0)
-ASKS(str_isalnum, is_alnum, 0)
+ASKS(str_isalnum, ph_j_alnum, 0)
 ASKS(str_isascii, is_ascii, 1)
 ASKS(str_isdecimal, is_decimal, 0)
 ASKS(str_isdigit, is_digit, 0)
