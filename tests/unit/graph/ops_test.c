@@ -112,7 +112,7 @@ static int constant(ph_graph *g, const char *name, const ph_array *a) {
 }
 
 static ph_graph *build(const golden *c, ph_feed *feeds, size_t *n_feeds) {
-    static char names[ARRAYS_MAX][8];
+    static char names[ARRAYS_MAX][16];
     int         in[ARRAYS_MAX];
     ph_graph   *g;
     ph_err      err = {0};
@@ -215,7 +215,7 @@ void test_ops_table(void) {
 /* Linear and Gather read every storage type where it lies; the others widen it first. */
 void test_ops_stored_weights(void) {
     static float         w[6 * 256], x[2 * 256], wide[6 * 256], want[12], rows[3 * 256];
-    static unsigned char stored[6 * 256 * 8];
+    static unsigned char stored[6 * (256 * 8 + 6) + 1];
     uint64_t             state = 7;
     ph_kernels           kernels = gh_kernels();
     int64_t              ids[3] = {5, 0, -2};
