@@ -22,10 +22,12 @@ enum {
     BLOCK_FLOATS = 128 * 1024       /* of x that stay in the second-level cache while all columns pass */
 };
 
-/* One stored type: a block's function, elements and bytes.  Always a constant, so all of it is inlined. */
+/* One stored type: its functions, elements and bytes of a block, elements of a part.
+ * Always a constant, so all of it is inlined. */
 typedef struct packed {
-    block_fn *block;
-    size_t    elements, bytes;
+    ready_fn *ready;
+    part_fn  *part;
+    size_t    elements, bytes, in_part;
     int       is_f32;
 } packed;
 
@@ -33,17 +35,26 @@ typedef struct packed {
 INLINE void stream(packed t, size_t many, float *y, const float *x, const uint8_t *w, size_t w_stride,
                    size_t k) {
     vf     sum[STREAM];
+    scales s[STREAM];
     size_t i = 0;
     UNROLL
     for (size_t c = 0; c < many; c++) sum[c] = v_zero();
     for (; i + t.elements <= k; i += t.elements, w += t.bytes) {
         UNROLL
-        for (size_t c = 0; c < many; c++)
-            sum[c] = t.block(&w[c * w_stride], t.elements, 0, &x[i], NULL, sum[c]);
+        for (size_t c = 0; c < many; c++) t.ready(&s[c], &w[c * w_stride]);
+        /* Columns inside parts: each column's sums wait for their predecessor, the others' need not. */
+        UNROLL
+        for (size_t j = 0; j * t.in_part < t.elements; j++) {
+            const float *at = &x[i + j * t.in_part];
+            UNROLL
+            for (size_t c = 0; c < many; c++)
+                sum[c] = t.part(&w[c * w_stride], &s[c], j, t.in_part, 0, at, NULL, sum[c]);
+        }
     }
     if (i < k) {
         UNROLL
-        for (size_t c = 0; c < many; c++) sum[c] = t.block(&w[c * w_stride], k - i, 0, &x[i], NULL, sum[c]);
+        for (size_t c = 0; c < many; c++)
+            sum[c] = t.part(&w[c * w_stride], NULL, 0, k - i, 0, &x[i], NULL, sum[c]);
     }
     UNROLL
     for (size_t c = 0; c < many; c++) y[c] = v_sum(sum[c]);
@@ -51,9 +62,13 @@ INLINE void stream(packed t, size_t many, float *y, const float *x, const uint8_
 
 INLINE void widen(packed t, float *out, const uint8_t *w, size_t k) {
     size_t i = 0;
-    for (; i + t.elements <= k; i += t.elements, w += t.bytes)
-        t.block(w, t.elements, 1, NULL, &out[i], v_zero());
-    if (i < k) t.block(w, k - i, 1, NULL, &out[i], v_zero());
+    scales s;
+    for (; i + t.elements <= k; i += t.elements, w += t.bytes) {
+        t.ready(&s, w);
+        for (size_t j = 0; j * t.in_part < t.elements; j++)
+            t.part(w, &s, j, t.in_part, 1, NULL, &out[i + j * t.in_part], v_zero());
+    }
+    if (i < k) t.part(w, NULL, 0, k - i, 1, NULL, &out[i], v_zero());
 }
 
 /* sums[r][c] += x[r, 0..n) . w[c, 0..n) for a tile of rows x cols (constants); w_stride in bytes. */
@@ -150,21 +165,21 @@ INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x
     }
 }
 
-#define LINEAR(T, elements, bytes, is_f32)                                                                   \
+#define LINEAR(T, ready, elements, bytes, in_part, is_f32)                                                   \
     static void linear_##T(float *restrict y, size_t y_stride, const float *restrict x, size_t x_stride,     \
                            const void *restrict w, size_t w_stride, size_t rows, size_t cols, size_t k,      \
                            float *restrict scratch) {                                                        \
-        const packed t = {block_##T, elements, bytes, is_f32};                                               \
+        const packed t = {ready, part_##T, elements, bytes, in_part, is_f32};                                \
         linear(t, y, y_stride, x, x_stride, w, w_stride, rows, cols, k, scratch);                            \
     }
-LINEAR(F32, W, 4 * W, 1)
-LINEAR(F16, W, 2 * W, 0)
-LINEAR(BF16, W, 2 * W, 0)
-LINEAR(Q8_0, 32, 34, 0)
-LINEAR(Q4_0, 32, 18, 0)
-LINEAR(Q4_1, 32, 20, 0)
-LINEAR(Q4_K, 256, 144, 0)
-LINEAR(Q6_K, 256, 210, 0)
+LINEAR(F32, ready_not, W, 4 * W, W, 1)
+LINEAR(F16, ready_not, W, 2 * W, W, 0)
+LINEAR(BF16, ready_not, W, 2 * W, W, 0)
+LINEAR(Q8_0, ready_not, 32, 34, 32, 0)
+LINEAR(Q4_0, ready_not, 32, 18, 32, 0)
+LINEAR(Q4_1, ready_not, 32, 20, 32, 0)
+LINEAR(Q4_K, ready_Q4_K, 256, 144, 32, 0)
+LINEAR(Q6_K, ready_Q6_K, 256, 210, 32, 0)
 #undef LINEAR
 
 #endif
