@@ -26,8 +26,10 @@ static const ph_image_format *const formats[] = {
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
-const char *ph_image_formats_read(void) {
-    return "JPEG, PNG, WebP and BMP";
+void ph_image_list(char *out, size_t size) {
+    if (size) out[0] = 0;
+    for (size_t i = 0, n = 0; i < N_FORMATS && n < size; i++, n = strlen(out))
+        snprintf(out + n, size - n, "%s%s", i ? ", " : "", formats[i]->name);
 }
 const char *ph_image_format_name(const ph_image_format *format) {
     return format->name;
@@ -78,14 +80,15 @@ static ph_sink sink_for(uint8_t *rgb, const ph_image_info *info, ph_alpha alpha)
 /* Nobody's: say what it is, as far as that can be told. */
 static ph_rc refuse(const uint8_t *bytes, size_t n, ph_err *err) {
     const char *name = ph_image_sniff(bytes, n);
-    char        first[3 * 8 + 1] = "";
+    char        first[3 * 8 + 1] = "", list[80];
+    ph_image_list(list, sizeof list);
     if (name)
         return PH_FAIL(err, PH_EUNSUP,
-                       "this is %s, which is not read: %s are; convert the picture to one of them", name,
-                       ph_image_formats_read());
+                       "this is %s, which is not read (%s are): convert the picture to one of them", name,
+                       list);
     for (size_t i = 0; i < n && i < 8; i++) snprintf(first + 3 * i, 4, " %02x", bytes[i]);
     return PH_FAIL(err, PH_EUNSUP, "no known picture format: the %zu bytes begin with%s; %s are read", n,
-                   first, ph_image_formats_read());
+                   first, list);
 }
 
 static ph_rc check_size(const ph_image_info *info, uint64_t max, ph_err *err) {

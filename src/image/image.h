@@ -76,8 +76,8 @@ size_t ph_image_decode_bytes(const ph_image_info *info);
 ph_rc ph_image_decode(ph_pixels *out, const uint8_t *bytes, size_t n, const ph_image_options *options,
                       ph_arena *arena, ph_err *err);
 
-/* "JPEG, PNG, WebP, BMP": for messages and help. */
-const char *ph_image_formats_read(void);
+/* "JPEG, PNG, WebP, BMP" into out[size]: for messages and help. */
+void        ph_image_list(char *out, size_t size);
 const char *ph_image_format_name(const ph_image_format *format);
 const char *ph_image_format_mime(const ph_image_format *format);
 

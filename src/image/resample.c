@@ -79,6 +79,7 @@ ph_canvas ph_canvas_of(const ph_pixels *picture) {
 typedef struct taps {
     int32_t *from, *count; /* [n] source places */
     int32_t *k;            /* [n, reach] fixed point */
+    int32_t *total;        /* [n] sum of the coefficients: what a plain colour is multiplied with */
     double  *exact;        /* [reach] of the place at hand */
     int      n, reach;
     int      low, high; /* source places that are read at all: low .. high - 1 */
@@ -91,6 +92,7 @@ static ph_rc taps_carve(taps *t, int in, int out, int n, ph_filter filter, ph_ar
     t->reach = (int)ceil(support) * 2 + 1;
     PH_TRY(ph_arena_carve(scratch, (void **)&t->from, (size_t)n, sizeof *t->from, err));
     PH_TRY(ph_arena_carve(scratch, (void **)&t->count, (size_t)n, sizeof *t->count, err));
+    PH_TRY(ph_arena_carve(scratch, (void **)&t->total, (size_t)n, sizeof *t->total, err));
     PH_TRY(ph_arena_carve(scratch, (void **)&t->exact, (size_t)t->reach, sizeof *t->exact, err));
     return ph_arena_carve(scratch, (void **)&t->k, (size_t)n * (size_t)t->reach, sizeof *t->k, err);
 }
@@ -110,6 +112,7 @@ static void taps_fill(taps *t, int in, int out, int first, ph_filter filter) {
     for (int i = 0; i < t->n; i++) {
         double   center = (first + i + 0.5) * scale, sum = 0.0;
         int      low, count;
+        int32_t  total = 0;
         int32_t *k = &t->k[(size_t)i * (size_t)t->reach];
         reach_of(in, out, first + i, filter, &low, &count);
         for (int j = 0; j < count; j++) {
@@ -121,8 +124,9 @@ static void taps_fill(taps *t, int in, int out, int first, ph_filter filter) {
             if (sum != 0.0) v /= sum;
             v *= 1 << FRACTION_BITS;
             k[j] = (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
+            total += k[j];
         }
-        t->from[i] = low, t->count[i] = count;
+        t->from[i] = low, t->count[i] = count, t->total[i] = total;
     }
 }
 
@@ -131,16 +135,24 @@ static uint8_t clip(int32_t sum) {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* One row: row [canvas width, 3] -> out [t->n, 3]. base: the canvas column that row[0] stands for. */
-static void row_pass(uint8_t *out, const uint8_t *row, int base, const taps *t) {
-    for (int i = 0; i < t->n; i++, out += 3) {
+enum { HALF = 1 << (FRACTION_BITS - 1) };
+
+/* Output places first .. end - 1 of a row. base: the canvas column that row[0] stands for. */
+static void row_pass(uint8_t *out, const uint8_t *row, int base, const taps *t, int first, int end) {
+    for (int i = first; i < end; i++) {
         const int32_t *k = &t->k[(size_t)i * (size_t)t->reach];
         const uint8_t *in = row + 3 * (ptrdiff_t)(t->from[i] - base);
-        int32_t        r = 1 << (FRACTION_BITS - 1), g = r, b = r;
+        int32_t        r = HALF, g = HALF, b = HALF;
         for (int j = 0; j < t->count[i]; j++, in += 3)
             r += in[0] * k[j], g += in[1] * k[j], b += in[2] * k[j];
-        out[0] = clip(r), out[1] = clip(g), out[2] = clip(b);
+        out[3 * i] = clip(r), out[3 * i + 1] = clip(g), out[3 * i + 2] = clip(b);
     }
+}
+
+/* The same where every source pixel is fill: no sum is needed, and none is stored. */
+static void blank_pass(uint8_t *out, const uint8_t *fill, const taps *t, int first, int end) {
+    for (int i = first; i < end; i++)
+        for (int ch = 0; ch < 3; ch++) out[3 * i + ch] = clip(HALF + fill[ch] * t->total[i]);
 }
 
 static void paint(uint8_t *out, int n, const uint8_t *fill) {
@@ -180,18 +192,38 @@ static const uint8_t *row_at(const ph_canvas *c, int y, int x, int n, uint8_t *l
     return line;
 }
 
+/* Row y of the canvas across, to out [t->n, 3]. Around the picture there is nothing to sum up. */
+static void across(uint8_t *out, const ph_canvas *c, int y, const taps *t, uint8_t *line) {
+    int a = 0, right = c->x + c->picture.width;
+    int is_blank = y < c->y || y >= c->y + c->picture.height;
+    while (a < t->n && (is_blank || t->from[a] + t->count[a] <= c->x)) a++;
+    int b = a;
+    while (b < t->n && t->from[b] < right) b++;
+    blank_pass(out, c->fill, t, 0, a);
+    blank_pass(out, c->fill, t, b, t->n);
+    if (a == b) return;
+    int low = t->from[a], high = t->from[b - 1] + t->count[b - 1];
+    row_pass(out, row_at(c, y, low, high - low, line), low, t, a, b);
+}
+
 /* Output row i of the vertical pass, canvas columns x .. x + n - 1, to out [n, 3].  Whole rows are summed up,
- * so memory is read in order; integer sums do not mind the order. */
+ * so memory is read in order; integer sums do not mind the order, so plain rows are added as one. */
 static void column_pass(uint8_t *out, const ph_canvas *c, int x, int n, const taps *t, int i, uint8_t *line,
                         int32_t *sum) {
     const int32_t *k = &t->k[(size_t)i * (size_t)t->reach];
     size_t         bytes = 3 * (size_t)n;
-    for (size_t b = 0; b < bytes; b++) sum[b] = 1 << (FRACTION_BITS - 1);
-    for (int j = 0; j < t->count[i]; j++) {
+    int            a = c->y - t->from[i], b = a + c->picture.height; /* taps that meet the picture */
+    int32_t        blank = t->total[i];
+    if (a < 0) a = 0;
+    if (b > t->count[i]) b = t->count[i];
+    for (int j = a; j < b; j++) blank -= k[j];
+    for (size_t at = 0; at < bytes; at += 3)
+        for (size_t ch = 0; ch < 3; ch++) sum[at + ch] = HALF + c->fill[ch] * blank;
+    for (int j = a; j < b; j++) {
         const uint8_t *in = row_at(c, t->from[i] + j, x, n, line);
-        for (size_t b = 0; b < bytes; b++) sum[b] += in[b] * k[j];
+        for (size_t at = 0; at < bytes; at++) sum[at] += in[at] * k[j];
     }
-    for (size_t b = 0; b < bytes; b++) out[b] = clip(sum[b]);
+    for (size_t at = 0; at < bytes; at++) out[at] = clip(sum[at]);
 }
 
 /* What one smooth resize holds. */
@@ -237,30 +269,28 @@ static void down_across(uint8_t *dst, size_t stride, const ph_canvas *c, const p
     int cols = w->h.high - w->h.low;
     for (int i = 0; i < win->height; i++) {
         column_pass(w->between, c, w->h.low, cols, &w->v, i, w->line, w->sum);
-        row_pass(dst + (size_t)i * stride, w->between, w->h.low, &w->h);
+        row_pass(dst + (size_t)i * stride, w->between, w->h.low, &w->h, 0, win->width);
     }
 }
 
 /* Across, then down: between holds window columns of every row that will be read. */
 static void across_down(uint8_t *dst, size_t stride, const ph_canvas *c, const ph_window *win, work *w) {
-    int       cols = w->h.high - w->h.low, rows = w->v.high - w->v.low;
+    int       rows = w->v.high - w->v.low;
     size_t    row_bytes = 3 * (size_t)win->width;
     ph_canvas half = {
         .picture = {win->width, rows, w->between}, .width = win->width, .height = c->height, .y = w->v.low};
     for (int y = 0; y < rows; y++)
-        row_pass(w->between + (size_t)y * row_bytes, row_at(c, w->v.low + y, w->h.low, cols, w->line),
-                 w->h.low, &w->h);
+        across(w->between + (size_t)y * row_bytes, c, w->v.low + y, &w->h, w->line);
     for (int i = 0; i < win->height; i++)
         column_pass(dst + (size_t)i * stride, &half, 0, win->width, &w->v, i, w->line, w->sum);
 }
 
 static void single_pass(uint8_t *dst, size_t stride, const ph_canvas *c, const ph_window *win, work *w) {
-    int cols = w->h.high - w->h.low;
     for (int i = 0; i < win->height; i++, dst += stride) {
         if (w->is_down)
             column_pass(dst, c, win->x, win->width, &w->v, i, w->line, w->sum);
         else if (w->is_across)
-            row_pass(dst, row_at(c, win->y + i, w->h.low, cols, w->line), w->h.low, &w->h);
+            across(dst, c, win->y + i, &w->h, w->line);
         else
             canvas_row(dst, c, win->y + i, win->x, win->width);
     }
