@@ -87,7 +87,7 @@ void test_kv_exhaustion(void) {
     ph_kv     *kv;
     ph_err     err = {0};
     ph_kv_spec spec = spec_of(320, PH_F16);
-    int        a, b, more;
+    int        a = -1, b = -1, more;
     CHECK(!ph_kv_open(&kv, &spec, &err));
     CHECK(!ph_kv_begin(kv, &a, &err) && !ph_kv_begin(kv, &b, &err));
     CHECK(!ph_kv_extend(kv, a, 300, &err));
@@ -114,7 +114,7 @@ void test_kv_share(void) {
     ph_kv     *kv;
     ph_err     err = {0};
     ph_kv_spec spec = spec_of(SEQUENCES * CONTEXT, PH_F32);
-    int        a, b;
+    int        a = -1, b = -1;
     CHECK(!ph_kv_open(&kv, &spec, &err) && !ph_kv_begin(kv, &a, &err) && !ph_kv_begin(kv, &b, &err));
     CHECK(!ph_kv_extend(kv, a, 200, &err));
     for (int i = 0; i < 200; i++) *key_at(kv, 0, a, i) = mark(0, 1, i);

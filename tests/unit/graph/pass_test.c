@@ -154,7 +154,7 @@ void test_pass_random_graphs(void) {
     size_t     total = 0;
     for (uint64_t seed = 0; seed < 150; seed++) {
         float       before[OUTPUTS][ROWS * COLS], after[ROWS * COLS];
-        char        name[8];
+        char        name[16];
         ph_graph   *g = random_graph(seed);
         ph_pass_env env = env_of(&kernels);
         ph_err      err = {0};
