@@ -31,7 +31,7 @@ static const struct {
     {"raw", EACH "{{ m.content }}" END},
     {"vicuna",
      "{{ bos_token }}" EACH "{% if m.role == 'system' %}{{ m.content|trim ~ ' ' }}{% elif m.role == 'user' "
-                            "%}{{ 'USER: ' ~ m.content|trim ~ ' ' }}"
+     "%}{{ 'USER: ' ~ m.content|trim ~ ' ' }}"
      "{% else %}{{ 'ASSISTANT: ' ~ m.content|trim ~ eos_token }}{% endif %}" END REPLY("ASSISTANT:")},
     {"zephyr",
      EACH "{{ '<|' ~ m.role ~ '|>\\n' ~ m.content ~ eos_token ~ '\\n' }}" END REPLY("<|assistant|>\\n")},

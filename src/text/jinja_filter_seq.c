@@ -389,8 +389,7 @@ static ph_rc pick(ph_jrun *r, ph_jv self, const ph_jargs *args, int by_attr, int
     const ph_jstr *name = NULL;
     ph_jlist       l, kept = {0};
     if (by_attr && !args->n) return PH_J_FAIL(r, "FilterArgumentError: Missing parameter for attribute name");
-    more.pos += by_attr;
-    more.n -= (size_t)by_attr;
+    if (by_attr) more.pos++, more.n--;
     if (more.n) {
         PH_TRY(ph_jf_str(r, more.pos[0], &name));
         more.pos++;
