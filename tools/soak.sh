@@ -15,7 +15,10 @@ run() {
 mkdir -p "$BUILD"
 while [ "$(date +%s)" -lt $end ]; do
     rounds=$((rounds + 1))
-    [ ! -e tests/check/main.c ] || run check
+    if [ -e tests/check/main.c ]; then
+        run "$BUILD/ph-check"
+        "$BUILD/ph-check" --seed $rounds > "$BUILD/soak.log" 2>&1 || { tail -n 30 "$BUILD/soak.log" && exit 1; }
+    fi
     run tsan
     run asan
     run fuzz SECONDS_EACH=20
