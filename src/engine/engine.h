@@ -33,15 +33,17 @@ typedef struct ph_engine { /* first member of each engine's own struct */
 
 /* An observer of values: called between steps, on the thread that called run, after the value was made. */
 typedef struct ph_tap {
-    int   value; /* of the graph */
+    int value; /* of the graph */
     void (*see)(void *arg, int value, const float *data, const ph_shape *shape, const ph_syms *syms);
     void *arg;
 } ph_tap;
 
 typedef struct ph_compile {
-    ph_syms       max;    /* the largest sizes that run will be called with */
-    const ph_tap *tap;    /* [n_taps]; no step fuses across a tapped value */
+    ph_syms       max; /* the largest sizes that run will be called with */
+    const ph_tap *tap; /* [n_taps]; no step fuses across a tapped value */
     size_t        n_taps;
+    const int    *lent; /* [n_lent] inputs that the caller always lends: they take no bytes of the program */
+    size_t        n_lent;
 } ph_compile;
 
 typedef struct ph_program { /* first member of each engine's own struct */
@@ -52,7 +54,7 @@ typedef struct ph_program { /* first member of each engine's own struct */
 
 /* The caller's memory for one program, at the sizes given to need(). */
 typedef struct ph_bind {
-    void *memory; /* 64-byte aligned, `need.input + activations + engine` scratch part as need() said */
+    void  *memory; /* 64-byte aligned, `need.input + activations + engine` scratch part as need() said */
     size_t bytes;
     ph_kv *kv; /* for graphs with a state; else NULL */
 } ph_bind;
@@ -64,24 +66,26 @@ struct ph_engine_def {
     /* Is it here?  PH_OK, or PH_EMACHINE with the reason. */
     ph_rc (*probe)(ph_err *err);
     ph_rc (*open)(ph_engine **e, const ph_engine_env *env, ph_err *err);
-    void  (*close)(ph_engine *e);
-    int   (*supports)(const ph_graph *g, int node);
+    void (*close)(ph_engine *e);
+    int (*supports)(const ph_graph *g, int node);
     double (*estimate_us)(const ph_engine *e, const ph_graph *g, const ph_syms *syms);
     ph_rc (*compile)(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out, ph_err *err);
     /* Bytes by kind when run with sizes up to `syms`.  scratch: the bytes that bind() wants in one piece. */
     ph_rc (*need)(const ph_program *p, const ph_syms *syms, ph_need *out, size_t *scratch, ph_err *err);
-    /* Lay the program out in b->memory for sizes up to `syms`; may be called again with other memory or sizes.
-     * Allocates nothing. */
+    /* Lay the program out in b->memory for sizes up to `syms`; may be called again with other memory or
+     * sizes. Allocates nothing. */
     ph_rc (*bind)(ph_program *p, const ph_syms *syms, const ph_bind *b, ph_err *err);
-    /* Where the caller writes an input before run, and reads an output after it: valid until the next bind. */
+    /* Where the caller writes an input before run, and reads an output after it: valid until the next bind.
+     */
     void *(*buffer)(const ph_program *p, int value);
     /* An input may instead be the caller's own memory (the next program's input is this program's output: no
-     * copy).  NULL restores the program's own buffer. */
+     * copy).  Lasts until the next bind; NULL restores the program's own buffer (none for those of
+     * ph_compile.lent, which must be lent before each first run after a bind). */
     ph_rc (*lend)(ph_program *p, int value, void *data, ph_err *err);
     /* Run all steps, or resume after `again`.  *state is AGAIN when `until` was reached at a step border. */
     ph_rc (*run)(ph_program *p, const ph_syms *syms, const ph_until *until, ph_run_state *state, ph_err *err);
-    void  (*reset)(ph_program *p); /* forget a half-done run */
-    void  (*close_program)(ph_program *p);
+    void (*reset)(ph_program *p); /* forget a half-done run */
+    void (*close_program)(ph_program *p);
 };
 
 #define PH_ENGINE(name) extern const ph_engine_def ph_engine_##name;

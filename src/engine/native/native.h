@@ -34,6 +34,7 @@ typedef struct ph_buffer {
     ph_home home;
     int     value;       /* whose shape and type give the size */
     int     same;        /* the buffer that this one shares memory with (in-place work), or itself */
+    int     is_lent;     /* always the caller's: no bytes of ours */
     int     first, last; /* steps in which it stands */
     size_t  bytes;       /* at the bound sizes */
     void   *own;         /* the program's memory for it, after bind */

@@ -340,6 +340,16 @@ static ph_rc keep_lists(ph_builder *b, ph_err *err) {
     return PH_OK;
 }
 
+static ph_rc mark_lent(ph_builder *b, ph_err *err) {
+    for (size_t i = 0; i < b->how->n_lent; i++) {
+        int v = b->how->lent[i];
+        if (v < 0 || (size_t)v >= b->g->n_values || b->g->value[v].cls != PH_VALUE_INPUT)
+            return PH_FAIL(err, PH_EUSAGE, "value %d is to be lent, and is no input", v);
+        b->p->buffer[b->p->home[v]].is_lent = 1;
+    }
+    return PH_OK;
+}
+
 /* A tap is called after the last step that writes its value. */
 static ph_rc keep_taps(ph_builder *b, ph_err *err) {
     ph_native *p = b->p;
@@ -383,6 +393,7 @@ static ph_rc build(ph_builder *b, ph_err *err) {
     PH_TRY(pin_taps(b, err));
     PH_TRY(lower_all(b, err));
     PH_TRY(keep_lists(b, err));
+    PH_TRY(mark_lent(b, err));
     find_lives(p);
     PH_TRY(keep_taps(b, err));
     merge_in_place(p);

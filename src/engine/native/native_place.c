@@ -52,7 +52,7 @@ static ph_rc place_buffers(const ph_native *p, const int64_t *size, places *out,
         const ph_buffer *f = &p->buffer[i];
         size_t           bytes = 0;
         out->life[i] = (ph_life){.first = f->first < 0 ? 0 : f->first, .last = f->last < 0 ? 0 : f->last};
-        if (f->home == PH_HOME_STATE || f->home == PH_HOME_CONSTANT) continue;
+        if (f->home == PH_HOME_STATE || f->home == PH_HOME_CONSTANT || f->is_lent) continue;
         PH_TRY(ph_native_bytes(p, size, f->value, &bytes, err));
         if (f->home == PH_HOME_INPUT) {
             out->input += ph_round_up(bytes, PH_ALIGN);
@@ -138,7 +138,9 @@ static void settle(ph_native *p, const places *at, unsigned char *memory) {
         p->hand[i] = (ph_hand){.memory = p->scratch + (size_t)i * at->hand, .held = SIZE_MAX};
     for (size_t i = 0; i < p->n_buffers; i++) {
         ph_buffer *f = &p->buffer[i];
-        if (f->home == PH_HOME_INPUT) {
+        if (f->is_lent) {
+            f->own = f->at = NULL;
+        } else if (f->home == PH_HOME_INPUT) {
             f->own = f->at = input;
             input += ph_round_up(f->bytes, PH_ALIGN);
         } else if (f->home == PH_HOME_TEMP && f->same == (int)i) {

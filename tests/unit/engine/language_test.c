@@ -181,7 +181,7 @@ void test_language_neighbours(void) {
     eh_lm    m = odd_model();
     lm       l;
     float   *alone = logits_room(), *first = logits_room();
-    int      a, b, c;
+    int      a = -1, b = -1, c = -1;
     eh_store_open(&s);
     ph_graph *g = eh_lm_graph(&m, &s);
     size_t    vocab = (size_t)m.vocab;

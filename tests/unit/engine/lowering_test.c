@@ -42,9 +42,11 @@ void test_lower_linear(void) {
             ph_graph *g = open_graph(&s);
             int       block = (int)ph_dtype_block(stored[t]), n = 1 + (int)eh_below(90);
             int       k = block > 1 ? block * (1 + (int)eh_below(2)) : 1 + (int)eh_below(70);
+            size_t    gap = trial == 3 && block == 1 ? 1
+                            : trial % 2              ? ph_dtype_bytes(stored[t])
+                                                     : 0; /* 1: odd bytes */
             int       x = input(g, "x", ph_dim_sym(PH_SYM_R), k);
-            int       w = eh_weight(g, &s, "w", ph_shape_of(2, ph_dim_of(n), ph_dim_of(k)), stored[t], 0, 1,
-                              trial % 2 ? ph_dtype_bytes(stored[t]) : 0);
+            int w = eh_weight(g, &s, "w", ph_shape_of(2, ph_dim_of(n), ph_dim_of(k)), stored[t], 0, 1, gap);
             int b = eh_weight(g, &s, "b", ph_shape_of(1, ph_dim_of(n)), trial > 1 ? PH_F16 : PH_F32, 0, 1, 0);
             ph_graph_output(g, ph_graph_node(g, "Linear", PH_IN(x, w, b), PH_NO_ATTRS, "y"), "out");
             finish(g, &s, eh_syms((int64_t)(trial ? 1 + eh_below(70) : 1), 0, 0, 0, 0), 1, 1e-4f);
@@ -105,6 +107,31 @@ void test_lower_linear_large(void) {
     y = ph_graph_node(g, "Gelu", PH_IN(y), PH_ATTRS(PH_TEXT("approximate", "tanh")), "gelu");
     ph_graph_output(g, y, "out");
     finish(g, &s, eh_syms(0, 0, 0, 3, 0), 1, 1e-4f);
+}
+
+/* Work in place must not eat what is read again: by the same product, by a later node, or by the caller. */
+void test_lower_in_place(void) {
+    enum { D = 96 };
+    eh_store  s;
+    ph_graph *g = open_graph(&s);
+    int       x = input(g, "x", ph_dim_sym(PH_SYM_R), D), w[3];
+    for (int i = 0; i < 3; i++) {
+        char name[8] = {'w', (char)('0' + i), 0};
+        w[i] = eh_weight(g, &s, name, ph_shape_of(2, ph_dim_of(D), ph_dim_of(D)), PH_F32, 0, 0.2f, 0);
+    }
+    int t = ph_graph_node(g, "Add", PH_IN(x, x), PH_NO_ATTRS, "t");
+    int u = ph_graph_node(g, "Relu", PH_IN(t), PH_NO_ATTRS, "u");
+    int v = ph_graph_node(g, "Mul", PH_IN(t, u), PH_NO_ATTRS, "v");
+    int own =
+        ph_graph_node(g, "Linear", PH_IN(v, w[0]), PH_NO_ATTRS, "own"); /* v is both rows and residual */
+    int a = ph_graph_node(g, "Add", PH_IN(v, own), PH_NO_ATTRS, "a");
+    int b = ph_graph_node(g, "Linear", PH_IN(t, w[1]), PH_NO_ATTRS, "b");
+    int c = ph_graph_node(g, "Add", PH_IN(a, b), PH_NO_ATTRS, "c"); /* a is read again below */
+    int d = ph_graph_node(g, "Linear", PH_IN(c, w[2]), PH_NO_ATTRS, "d");
+    int e = ph_graph_node(g, "Add", PH_IN(d, a), PH_NO_ATTRS, "e"); /* here it may go */
+    ph_graph_output(g, c, "c.out");
+    ph_graph_output(g, ph_graph_node(g, "Tanh", PH_IN(e), PH_NO_ATTRS, "f"), "out");
+    finish(g, &s, eh_syms(70, 0, 0, 0, 0), 1, 1e-4f);
 }
 
 /* ---- norms and elementwise ---- */
@@ -323,6 +350,40 @@ void test_lower_eval(void) {
     int column = ph_graph_input(g, "column", PH_I64, ph_shape_of(1, ph_dim_of(2)));
     ph_graph_output(g, ph_graph_node(g, "Gather", PH_IN(y, column), PH_ATTRS(PH_INT("axis", 3)), "g"), "out");
     finish(g, &s, eh_syms(0, 0, 0, 2, 0), 6, 1e-4f);
+}
+
+/* What evals carve grows with the shapes: a weight to widen and to turn, scores of many tokens, a long
+ * unfolded line. */
+void test_lower_eval_scratch(void) {
+    static const int64_t pads[] = {1, 1, 1, 1};
+    for (int which = 0; which < 4; which++) { /* a graph each: the largest would hide the others */
+        eh_store  s;
+        ph_graph *g = open_graph(&s);
+        ph_dim    i = ph_dim_sym(PH_SYM_I);
+        int       y;
+        if (which == 0) {
+            int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(3, i, ph_dim_of(4), ph_dim_of(64)));
+            int m = eh_weight(g, &s, "m", ph_shape_of(2, ph_dim_of(64), ph_dim_of(300)), PH_BF16, 0, 1, 0);
+            y = ph_graph_node(g, "MatMul", PH_IN(x, m), PH_NO_ATTRS, "y");
+        } else if (which == 3) {
+            int p =
+                ph_graph_input(g, "p", PH_F32, ph_shape_of(4, i, ph_dim_of(8), ph_dim_of(2), ph_dim_of(300)));
+            int w =
+                eh_weight(g, &s, "w", ph_shape_of(4, ph_dim_of(3), ph_dim_of(8), ph_dim_of(3), ph_dim_of(3)),
+                          PH_F32, 0, 1, 0);
+            y = ph_graph_node(g, "Conv", PH_IN(p, w), PH_ATTRS(PH_INTS("pads", pads, 4)), "y");
+        } else {
+            int q =
+                ph_graph_input(g, "q", PH_F32, ph_shape_of(4, i, ph_dim_of(2), ph_dim_of(300), ph_dim_of(3)));
+            int mask = -1;
+            if (which == 2)
+                mask =
+                    eh_weight(g, &s, "mask", ph_shape_of(2, ph_dim_of(300), ph_dim_of(300)), PH_F16, 0, 1, 0);
+            y = ph_graph_node(g, "Attention", PH_IN(q, q, q, mask), PH_NO_ATTRS, "y");
+        }
+        ph_graph_output(g, y, "out");
+        finish(g, &s, eh_syms(0, 0, 0, 1, 0), 1, 1e-4f);
+    }
 }
 
 /* Wrong indices are an error that names the node, and nothing is written out of place. */

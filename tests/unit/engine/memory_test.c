@@ -112,9 +112,42 @@ void test_memory_weights(void) {
     CHECK(!need.table && !need.table_row && need.weights >= bytes && need.weights <= bytes + 8192);
 }
 
+enum { LEND_ROWS = 20, LEND_VISUAL = 7 };
+
+/* Compiled for an input that is always lent: it costs nothing, and a run without it is refused. */
+static void program_that_borrows(eh_run *r, const ph_graph *g, const eh_lm *m, int sequence, int value,
+                                 float *visual, const float *want, ph_kv *kv) {
+    const ph_engine_def *def = r->engine->def;
+    ph_syms              syms = eh_syms(LEND_ROWS, 1, LEND_VISUAL, 0, 0);
+    ph_compile           how = {.max = syms, .lent = &value, .n_lent = 1};
+    ph_need              own, lent;
+    size_t               scratch;
+    ph_run_state         state;
+    eh_run               b = *r;
+    CHECK(!def->compile(r->engine, g, &how, &b.program, NULL));
+    CHECK(!def->need(r->program, &syms, &own, &scratch, NULL) &&
+          !def->need(b.program, &syms, &lent, &scratch, NULL));
+    CHECK(own.input - lent.input == (LEND_VISUAL * 48 * sizeof *visual + 63) / 64 * 64);
+    b.block = NULL;
+    if (eh_bind(&b, syms, kv)) {
+        int32_t *at = def->buffer(b.program, ph_graph_find(g, "visual_rows"));
+        for (int i = 0; i < LEND_VISUAL; i++) at[i] = 3 + 2 * i;
+        fill_inputs(&b, g, m, sequence, 0, LEND_ROWS);
+        CHECK(def->run(b.program, &syms, NULL, &state, NULL) == PH_EUSAGE && !def->buffer(b.program, value));
+        CHECK(!def->lend(b.program, value, visual, NULL));
+        eh_go(&b, syms);
+        eh_same(def->buffer(b.program, ph_graph_find(g, "logits")), want, (size_t)m->vocab, "always lent");
+        CHECK(eh_guards_stand(&b));
+    }
+    def->close_program(b.program);
+    free(b.block);
+    how.lent = &(const int){ph_graph_find(g, "logits")};
+    CHECK(def->compile(r->engine, g, &how, &b.program, NULL) == PH_EUSAGE);
+}
+
 /* Visual tokens from the caller's own memory, not copied, against the same through the program's buffer. */
 void test_memory_lend(void) {
-    enum { N = 20, V = 7 };
+    enum { N = LEND_ROWS, V = LEND_VISUAL };
     eh_store s;
     eh_lm    m = eh_lm_small;
     eh_run   r;
@@ -141,6 +174,7 @@ void test_memory_lend(void) {
         CHECK(!def->lend(r.program, value, visual, NULL) && def->buffer(r.program, value) == visual);
         eh_go(&r, syms);
         eh_same(def->buffer(r.program, logits), kept, (size_t)m.vocab, "lent");
+        program_that_borrows(&r, g, &m, a, value, visual, kept, kv);
         CHECK(!def->lend(r.program, value, NULL, NULL) && def->buffer(r.program, value) == own);
         CHECK(def->lend(r.program, logits, visual, NULL) == PH_EUSAGE &&
               def->lend(r.program, -1, visual, NULL) == PH_EUSAGE);
