@@ -9,7 +9,7 @@ complain() { # what, files and lines
     printf '%s:\n%s\n' "$1" "$2" | head -20
     bad=1
 }
-mapfile -t files < <(tools/files.sh | grep -vE '^(tests/golden|models|examples/.*\.(png|jpe?g|webp)$)' |
+mapfile -t files < <(tools/files.sh | grep -vE '^(tests/golden|models|examples/.*\.(png|jpe?g|webp|json)$)' |
     while IFS= read -r f; do grep -qI . "$f" && printf '%s\n' "$f"; done)
 mapfile -t no_make < <(printf '%s\n' "${files[@]}" | grep -vE '(^|/)Makefile$|\.mk$')
 export LC_ALL=C.UTF-8
