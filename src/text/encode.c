@@ -123,6 +123,8 @@ static int32_t next_added(matcher *m, const ph_added_row *rows, uint32_t n_rows,
             if (!ph_char_is_space(s.code_point)) break;
             stop += (size_t)s.n;
         }
+        /* White space that the token before has taken already: nothing is left for this one. */
+        if ((flags & PH_TOK_LSTRIP) && b < floor) b = floor < stop ? floor : stop;
         *begin = b, *end = stop;
         return rows[row].id;
     }
@@ -162,7 +164,7 @@ static ph_rc gap(encoder *e, size_t begin, size_t end) {
     matcher m = {.e = e, .text = e->gap.at, .n = e->gap.n, .all_trusted = trusted};
     while ((id = next_added(&m, e->t->norm, e->t->n_norm, from, &b, &stop)) >= 0) {
         if (from < b) PH_TRY(words(e, e->gap.at + from, b - from, is_first && !from && !lost, !trusted));
-        PH_TRY(ph_ids_push(e->out, id, e->err));
+        if (b < stop) PH_TRY(ph_ids_push(e->out, id, e->err));
         from = stop;
     }
     if (from >= e->gap.n) return PH_OK;
@@ -203,7 +205,7 @@ static ph_rc section(encoder *e) {
     int32_t id;
     while ((id = next_added(&m, e->t->raw, e->t->n_raw, from, &begin, &end)) >= 0) {
         if (from < begin) PH_TRY(mixed_gap(e, from, begin));
-        PH_TRY(ph_ids_push(e->out, id, e->err));
+        if (begin < end) PH_TRY(ph_ids_push(e->out, id, e->err));
         from = end;
     }
     if (from < e->section.n) PH_TRY(mixed_gap(e, from, e->section.n));

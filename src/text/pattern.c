@@ -19,8 +19,14 @@ enum { STEPS_MAX = 20000000, HEAP_KIB_MAX = 256 * 1024, PATTERN_MAX = 1 << 16, C
 #define SPACES                                                                                               \
     "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define WORDS                                                                                                \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"         \
+    "\\p{L}\\p{M}\\p{N}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"                 \
     "\\x{1f170}-\\x{1f189}"
+
+#if PCRE2_MAJOR > 10 || (PCRE2_MAJOR == 10 && PCRE2_MINOR >= 40)
+#define ALPHABETIC "\\p{Alphabetic}"
+#else
+#define ALPHABETIC "\\p{L}\\p{Nl}" /* older PCRE2 knows no such property: alphabetic marks are missed */
+#endif
 
 typedef struct onig {
     const char *in;
@@ -146,7 +152,10 @@ static ph_rc class_of(onig *o) {
             const char *close = memchr(o->in + o->i, ']', o->n - o->i);
             if (!close) return cut(o);
             size_t n = (size_t)(close - o->in) + 1 - o->i;
-            PH_TRY(put_n(o, o->in + o->i, n));
+            if (n == 9 && !memcmp(o->in + o->i, "[:alpha:]", 9))
+                PH_TRY(put(o, ALPHABETIC));
+            else
+                PH_TRY(put_n(o, o->in + o->i, n));
             o->i += n;
         } else if (c == '[') {
             int alone = o->out.n == part + 1;

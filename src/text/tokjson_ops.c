@@ -208,6 +208,11 @@ static ph_rc split(ph_tok_build *b, const ph_json *j, ph_err *err) {
     return pattern_of(b, j, op, err);
 }
 
+/* Rust's \w (Whitespace uses Rust's regex): Oniguruma's has all numbers, Rust's only decimals, and the
+ * joiners. */
+#define RUST_WORD                                                                                            \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"            \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 #define PUNCTUATION "[!-/:-@\\[-`{-~\\p{P}]"
 
 static ph_rc inner_pretokenizer(ph_tok_build *b, const ph_json *j, int depth, ph_err *err) {
@@ -232,7 +237,8 @@ ph_rc ph_tokjson_pretokenizer(ph_tok_build *b, const ph_json *j, int prefix_spac
         PH_TRY(behavior_of(b, j, "Isolated", &behavior, err));
         return ph_build_split(b, PUNCTUATION, behavior, 0, err);
     }
-    if (!strcmp(type, "Whitespace")) return ph_build_split(b, "\\w+|[^\\w\\s]+", PH_SPLIT_REMOVED, 1, err);
+    if (!strcmp(type, "Whitespace"))
+        return ph_build_split(b, "[" RUST_WORD "]+|[^\\s" RUST_WORD "]+", PH_SPLIT_REMOVED, 1, err);
     if (!strcmp(type, "WhitespaceSplit")) return ph_build_split(b, "\\s", PH_SPLIT_REMOVED, 0, err);
     if (!strcmp(type, "BertPreTokenizer")) {
         PH_TRY(ph_build_split(b, "\\s", PH_SPLIT_REMOVED, 0, err));

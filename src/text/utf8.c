@@ -90,6 +90,7 @@ int ph_char_is_space(uint32_t c) {
 }
 
 int ph_char_is_word(uint32_t c) {
+    if (c == 0x200C || c == 0x200D) return 1; /* Join_Control */
     /* Other_Alphabetic outside M and Nl: the circled and squared Latin letters. */
     if ((c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
         (c >= 0x1F170 && c <= 0x1F189))

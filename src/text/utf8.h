@@ -25,7 +25,6 @@ int          ph_utf8_is_valid(const uint8_t *bytes, size_t n);
 size_t ph_utf8_before(const uint8_t *bytes, size_t end);
 
 int ph_char_is_space(uint32_t c); /* Unicode White_Space */
-int ph_char_is_word(
-    uint32_t c); /* \w of Unicode regular expressions (UTS 18, annex C), without Join_Control */
+int ph_char_is_word(uint32_t c);  /* \w of Unicode regular expressions (UTS 18, annex C) */
 
 #endif
