@@ -37,7 +37,7 @@
 #define UNROLL
 #elif defined(__clang__)
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
