@@ -24,19 +24,23 @@ const ph_command *ph_command_find(const char *name) {
     return NULL;
 }
 
-ph_rc ph_command_options(const ph_command *self, ph_options *o, int argc, char **argv, int *is_over, ph_err *err) {
+ph_rc ph_command_options(const ph_command *self, ph_options *o, int argc, char **argv, int *is_over,
+                         ph_err *err) {
     PH_TRY(ph_options_parse(o, argc, argv, err));
     *is_over = o->wants_help;
     if (!o->wants_help) return PH_OK;
-    printf("pinhole %s - %s\n\nusage: pinhole %s %s\n\n%s\n\noptions:\n", self->name, self->summary, self->name, self->usage,
-           self->about);
+    printf("pinhole %s - %s\n\nusage: pinhole %s %s\n\n%s\n\noptions:\n", self->name, self->summary,
+           self->name, self->usage, self->about);
     ph_options_print(o);
     return PH_OK;
 }
 
 static void print_help(FILE *to) {
-    fprintf(to, "pinhole %s - vision-language models on small devices\n\nusage: pinhole COMMAND [options]\n\n", PH_VERSION);
-    for (size_t i = 0; i < ph_command_count(); i++) fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(to,
+            "pinhole %s - vision-language models on small devices\n\nusage: pinhole COMMAND [options]\n\n",
+            PH_VERSION);
+    for (size_t i = 0; i < ph_command_count(); i++)
+        fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     fprintf(to, "\n`pinhole COMMAND --help` says more. Without -m the built-in model answers:\n"
                 "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n");
 }

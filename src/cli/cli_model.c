@@ -29,9 +29,11 @@ static void copy_rows(ph_option *to, const ph_option *from, size_t n) {
 
 void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     const ph_option r[] = {
-        {"--model", 'm', "PATH", "a Hugging Face directory or a .gguf file; without it the built-in model", PH_OPTION_TEXT, &c->model},
+        {"--model", 'm', "PATH", "a Hugging Face directory or a .gguf file; without it the built-in model",
+         PH_OPTION_TEXT, &c->model},
         {"--mmproj", 0, "FILE", "the vision part of a .gguf model", PH_OPTION_TEXT, &c->mmproj},
-        {"--chat-template", 0, "FILE", "use this Jinja template instead of the model's own", PH_OPTION_TEXT, &c->template_path},
+        {"--chat-template", 0, "FILE", "use this Jinja template instead of the model's own", PH_OPTION_TEXT,
+         &c->template_path},
         {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &c->is_json},
         {"--quiet", 'q', NULL, "no warnings", PH_OPTION_FLAG, &c->is_quiet},
     };
@@ -41,14 +43,20 @@ void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     ph_session_options *s = &c->session;
     const ph_option     r[] = {
-        {"--threads", 't', "N", "workers; default: as many as processors", PH_OPTION_INT, &s->threads},
-        {"--context", 'c', "N", "tokens of prompt and answer; default: the smaller of the model's own and 4096", PH_OPTION_INT, &s->context},
-        {"--chunk", 0, "N", "prompt tokens a run, at most (512): bounds scratch, never changes answers", PH_OPTION_INT, &s->chunk},
-        {"--tiles", 0, "N", "picture tiles a run, at most (4): bounds scratch, never changes answers", PH_OPTION_INT, &s->tiles},
-        {"--kv", 0, "TYPE", "the KV cache's type: f32 (default) or f16", PH_OPTION_TEXT, &c->kv},
-        {"--engine", 0, "E", "an engine for all parts, or vision=E,language=E", PH_OPTION_TEXT, &c->engine},
-        {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)", PH_OPTION_TEXT, &c->alpha},
-        {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)", PH_OPTION_U64, &c->max_pixels},
+            {"--threads", 't', "N", "workers; default: as many as processors", PH_OPTION_INT, &s->threads},
+            {"--context", 'c', "N",
+             "tokens of prompt and answer; default: the smaller of the model's own and 4096", PH_OPTION_INT,
+             &s->context},
+            {"--chunk", 0, "N", "prompt tokens a run, at most (512): bounds scratch, never changes answers",
+             PH_OPTION_INT, &s->chunk},
+            {"--tiles", 0, "N", "picture tiles a run, at most (4): bounds scratch, never changes answers",
+             PH_OPTION_INT, &s->tiles},
+            {"--kv", 0, "TYPE", "the KV cache's type: f32 (default) or f16", PH_OPTION_TEXT, &c->kv},
+            {"--engine", 0, "E", "an engine for all parts, or vision=E,language=E", PH_OPTION_TEXT, &c->engine},
+            {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
+             PH_OPTION_TEXT, &c->alpha},
+            {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)", PH_OPTION_U64,
+             &c->max_pixels},
     };
     copy_rows(rows, r, sizeof r / sizeof *r);
 }
@@ -58,20 +66,26 @@ void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     const ph_option r[] = {
         {"--temp", 0, "X", "temperature; 0 (default) is greedy", PH_OPTION_REAL, &s->temperature},
         {"--top-k", 0, "N", "keep the N likeliest tokens; 0 (default): all", PH_OPTION_INT, &s->top_k},
-        {"--top-p", 0, "P", "keep the likeliest tokens up to probability P; 1 (default): all", PH_OPTION_REAL, &s->top_p},
-        {"--min-p", 0, "P", "drop tokens below P times the likeliest one's probability", PH_OPTION_REAL, &s->min_p},
-        {"--repeat-penalty", 0, "X", "make what was said less likely; 1 (default): off", PH_OPTION_REAL, &s->repeat_penalty},
-        {"--repeat-last", 0, "N", "tokens that the penalty looks back on; 0 (default): all", PH_OPTION_INT, &s->repeat_last},
-        {"--seed", 0, "N", "of the random numbers; the same seed gives the same answer", PH_OPTION_U64, &s->seed},
+        {"--top-p", 0, "P", "keep the likeliest tokens up to probability P; 1 (default): all", PH_OPTION_REAL,
+         &s->top_p},
+        {"--min-p", 0, "P", "drop tokens below P times the likeliest one's probability", PH_OPTION_REAL,
+         &s->min_p},
+        {"--repeat-penalty", 0, "X", "make what was said less likely; 1 (default): off", PH_OPTION_REAL,
+         &s->repeat_penalty},
+        {"--repeat-last", 0, "N", "tokens that the penalty looks back on; 0 (default): all", PH_OPTION_INT,
+         &s->repeat_last},
+        {"--seed", 0, "N", "of the random numbers; the same seed gives the same answer", PH_OPTION_U64,
+         &s->seed},
     };
     copy_rows(rows, r, sizeof r / sizeof *r);
 }
 
 /* Where the built-in model is: PINHOLE_MODEL, beside a build folder, or where `make install` puts it. */
 static ph_rc built_in(char *out, size_t size, ph_err *err) {
-    static const char *const places[] = {"../models/panel-vlm", "../share/pinhole/models/panel-vlm", "models/panel-vlm"};
-    const char *given = getenv("PINHOLE_MODEL");
-    char        exe[3072];
+    static const char *const places[] = {"../models/panel-vlm", "../share/pinhole/models/panel-vlm",
+                                         "models/panel-vlm"};
+    const char              *given = getenv("PINHOLE_MODEL");
+    char                     exe[3072];
     if (given && *given) {
         snprintf(out, size, "%s", given);
         return PH_OK;
@@ -84,7 +98,10 @@ static ph_rc built_in(char *out, size_t size, ph_err *err) {
         snprintf(out, size, "%s/%s", exe, places[i]);
         if (ph_path_is_dir(out)) return PH_OK;
     }
-    return PH_FAIL(err, PH_EPATH, "the built-in model was not found near %s: give a model with -m, or its folder in PINHOLE_MODEL", exe);
+    return PH_FAIL(
+        err, PH_EPATH,
+        "the built-in model was not found near %s: give a model with -m, or its folder in PINHOLE_MODEL",
+        exe);
 }
 
 static ph_rc read_template(ph_cli *c, ph_err *err) {
@@ -102,8 +119,10 @@ static ph_rc read_template(ph_cli *c, ph_err *err) {
 
 ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
     PH_TRY(read_template(c, err));
-    if (c->model) snprintf(c->path, sizeof c->path, "%s", c->model);
-    else PH_TRY(built_in(c->path, sizeof c->path, err));
+    if (c->model)
+        snprintf(c->path, sizeof c->path, "%s", c->model);
+    else
+        PH_TRY(built_in(c->path, sizeof c->path, err));
     const ph_model_options o = {.mmproj = c->mmproj, .template_ = c->template_text};
     return ph_model_open(&c->opened, c->path, &o, err);
 }
@@ -113,13 +132,16 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
     const char *at = c->engine;
     while (at && *at) {
         size_t n = strcspn(at, ","), eq = strcspn(at, "=,");
-        int    has_part = at[eq] == '=', is_vision = !strncmp(at, "vision=", 7), is_language = !strncmp(at, "language=", 9);
+        int    has_part = at[eq] == '=', is_vision = !strncmp(at, "vision=", 7),
+            is_language = !strncmp(at, "language=", 9);
         if (has_part && !is_vision && !is_language)
-            return PH_FAIL(err, PH_EUSAGE, "--engine knows the parts vision and language, not '%.*s'", (int)eq, at);
+            return PH_FAIL(err, PH_EUSAGE, "--engine knows the parts vision and language, not '%.*s'",
+                           (int)eq, at);
         const char *name = has_part ? at + eq + 1 : at;
         int         n_name = (int)(n - (size_t)(name - at));
         if (!has_part || is_vision) snprintf(c->engine_vision, sizeof c->engine_vision, "%.*s", n_name, name);
-        if (!has_part || is_language) snprintf(c->engine_language, sizeof c->engine_language, "%.*s", n_name, name);
+        if (!has_part || is_language)
+            snprintf(c->engine_language, sizeof c->engine_language, "%.*s", n_name, name);
         at += n + (at[n] == ',');
     }
     if (c->engine_vision[0]) c->session.engine_vision = c->engine_vision;
@@ -130,10 +152,13 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
 ph_rc ph_cli_settle(ph_cli *c, ph_err *err) {
     PH_TRY(read_engines(c, err));
     if (c->alpha) {
-        if (!strcmp(c->alpha, "drop")) c->session.alpha = PH_ALPHA_DROP;
-        else if (strcmp(c->alpha, "white")) return PH_FAIL(err, PH_EUSAGE, "--alpha takes white or drop, not '%s'", c->alpha);
+        if (!strcmp(c->alpha, "drop"))
+            c->session.alpha = PH_ALPHA_DROP;
+        else if (strcmp(c->alpha, "white"))
+            return PH_FAIL(err, PH_EUSAGE, "--alpha takes white or drop, not '%s'", c->alpha);
     }
-    if (c->kv && (!ph_dtype_from_name(c->kv, &c->session.kv_dtype) || (c->session.kv_dtype != PH_F32 && c->session.kv_dtype != PH_F16)))
+    if (c->kv && (!ph_dtype_from_name(c->kv, &c->session.kv_dtype) ||
+                  (c->session.kv_dtype != PH_F32 && c->session.kv_dtype != PH_F16)))
         return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", c->kv);
     c->session.pixels_max = c->max_pixels;
     c->session.isa = getenv("PINHOLE_ISA");
@@ -149,7 +174,8 @@ ph_rc ph_cli_open_session(ph_cli *c, ph_err *err) {
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err) {
     for (size_t i = 0; i < c->images.n; i++) {
         PH_TRY(ph_file_open(&c->image_file[i], c->images.at[i], err));
-        c->picture[i] = (ph_picture){.bytes = c->image_file[i].bytes, .n = c->image_file[i].n, .name = c->images.at[i]};
+        c->picture[i] =
+            (ph_picture){.bytes = c->image_file[i].bytes, .n = c->image_file[i].n, .name = c->images.at[i]};
     }
     return PH_OK;
 }
@@ -168,8 +194,9 @@ void ph_cli_print_json(json_t *object) {
 }
 
 json_t *ph_cli_memory_json(const ph_memory *m) {
-    return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "total", (json_int_t)m->total, "input", (json_int_t)m->input, "activations",
-                     (json_int_t)m->activations, "weights", (json_int_t)m->weights, "engine", (json_int_t)m->engine, "reserve",
-                     (json_int_t)m->reserve, "pools", (json_int_t)m->pools, "kv", (json_int_t)m->kv, "tokenizer",
-                     (json_int_t)m->tokenizer, "base", (json_int_t)m->base);
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "total", (json_int_t)m->total, "input",
+                     (json_int_t)m->input, "activations", (json_int_t)m->activations, "weights",
+                     (json_int_t)m->weights, "engine", (json_int_t)m->engine, "reserve",
+                     (json_int_t)m->reserve, "pools", (json_int_t)m->pools, "kv", (json_int_t)m->kv,
+                     "tokenizer", (json_int_t)m->tokenizer, "base", (json_int_t)m->base);
 }

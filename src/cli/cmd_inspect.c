@@ -1,4 +1,5 @@
-/* cmd_inspect.c - what is in a model, what it would hold, and whether that fits: before anything is loaded. */
+/* cmd_inspect.c - what is in a model, what it would hold, and whether that fits: before anything is loaded.
+ */
 #include "cli/command.h"
 
 #include "base/mem.h"
@@ -28,9 +29,10 @@ static void print_line(const char *what, size_t n, const char *about) {
 static void print_memory(const ph_plan *p) {
     const ph_memory *m = &p->peak;
     const ph_load   *l = &p->load;
-    printf("\nmemory for %d token%s of context, %d sequence%s, %d image%s a prompt, chunks of %d, %d thread%s:\n", l->context,
-           l->context == 1 ? "" : "s", l->sequences, l->sequences == 1 ? "" : "s", l->images, l->images == 1 ? "" : "s", l->chunk,
-           l->threads, l->threads == 1 ? "" : "s");
+    printf("\nmemory for %d token%s of context, %d sequence%s, %d image%s a prompt, chunks of %d, %d "
+           "thread%s:\n",
+           l->context, l->context == 1 ? "" : "s", l->sequences, l->sequences == 1 ? "" : "s", l->images,
+           l->images == 1 ? "" : "s", l->chunk, l->threads, l->threads == 1 ? "" : "s");
     print_line("input", m->input, "pictures, tiles, ids, rows; padding");
     print_line("activations", m->activations, "values between steps");
     print_line("weights", m->weights, "pages of the files that are read");
@@ -54,16 +56,19 @@ static void print_model(const ph_model *m) {
     const ph_decoder *d = &m->spec.text;
     const ph_weights *w = ph_source_weights(&m->source);
     char              size[32];
-    bytes(size, weight_bytes(w) + (m->source.has_mmproj ? weight_bytes(ph_source_vision_weights(&m->source)) : 0));
-    printf("%s\n  family       %s (%s)\n  container    %s, %zu tensors, %s\n", m->source.path, m->family->name, m->family->source,
-           m->source.is_gguf ? "GGUF" : "safetensors", w->n, size);
-    printf("  language     %s: %d layers, d %d, %d heads (%d kv) of %d, ff %d, vocabulary %d%s, made for %d tokens\n",
-           m->text_family->name, d->n_layers, d->d_model, d->n_heads, d->n_kv_heads, d->d_head, d->d_ff, d->vocab,
-           d->is_tied ? " (tied)" : "", d->context);
+    bytes(size,
+          weight_bytes(w) + (m->source.has_mmproj ? weight_bytes(ph_source_vision_weights(&m->source)) : 0));
+    printf("%s\n  family       %s (%s)\n  container    %s, %zu tensors, %s\n", m->source.path,
+           m->family->name, m->family->source, m->source.is_gguf ? "GGUF" : "safetensors", w->n, size);
+    printf("  language     %s: %d layers, d %d, %d heads (%d kv) of %d, ff %d, vocabulary %d%s, made for %d "
+           "tokens\n",
+           m->text_family->name, d->n_layers, d->d_model, d->n_heads, d->n_kv_heads, d->d_head, d->d_ff,
+           d->vocab, d->is_tied ? " (tied)" : "", d->context);
     if (!m->vision) return;
     const ph_tower *t = &m->spec.tower;
-    printf("  vision       %d of %d layers, d %d, %d heads, patches of %d in tiles of %d pixels; %d tokens a tile\n", t->n_used, t->n_layers,
-           t->d, t->n_heads, t->patch, t->image, m->spec.bridge.tokens_per_tile);
+    printf("  vision       %d of %d layers, d %d, %d heads, patches of %d in tiles of %d pixels; %d tokens a "
+           "tile\n",
+           t->n_used, t->n_layers, t->d, t->n_heads, t->patch, t->image, m->spec.bridge.tokens_per_tile);
     printf("  pictures     as %s prepares them\n", m->recipe.processor);
 }
 
@@ -90,24 +95,27 @@ static ph_rc print_graph(const job *j, ph_err *err) {
             ph_graph_dot(all[i], write_out, stdout);
             return PH_OK;
         }
-    return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'; it has language%s", name, m->vision ? ", vision and bridge" : "");
+    return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'; it has language%s", name,
+                   m->vision ? ", vision and bridge" : "");
 }
 
 /* ---- what it comes to ---- */
 
 static json_t *phases_json(const ph_plan *p) {
     json_t *o = json_object();
-    for (int i = 0; i < PH_N_PHASES; i++) json_object_set_new(o, ph_phase_name[i], json_integer((json_int_t)p->phase[i].total));
+    for (int i = 0; i < PH_N_PHASES; i++)
+        json_object_set_new(o, ph_phase_name[i], json_integer((json_int_t)p->phase[i].total));
     return o;
 }
 
 static void print_json(const job *j, int fits) {
     const ph_model *m = j->cli.opened;
     const ph_load  *l = &j->plan.load;
-    json_t         *o = json_pack("{ss ss ss so so s{si si si si si si}}", "family", m->family->name, "language", m->text_family->name,
-                                  "container", m->source.is_gguf ? "gguf" : "safetensors", "memory", ph_cli_memory_json(&j->plan.peak),
-                                  "phases", phases_json(&j->plan), "load", "context", l->context, "sequences", l->sequences, "images",
-                                  l->images, "tiles", l->tiles, "chunk", l->chunk, "threads", l->threads);
+    json_t *o = json_pack("{ss ss ss so so s{si si si si si si}}", "family", m->family->name, "language",
+                          m->text_family->name, "container", m->source.is_gguf ? "gguf" : "safetensors",
+                          "memory", ph_cli_memory_json(&j->plan.peak), "phases", phases_json(&j->plan),
+                          "load", "context", l->context, "sequences", l->sequences, "images", l->images,
+                          "tiles", l->tiles, "chunk", l->chunk, "threads", l->threads);
     json_object_set_new(o, "fits", j->budget ? json_boolean(fits) : json_null());
     if (j->budget) json_object_set_new(o, "budget", json_integer((json_int_t)j->budget));
     ph_cli_print_json(o);
@@ -119,16 +127,18 @@ static ph_rc judge(const job *j, ph_err *err) {
     int    fits = !j->budget || total <= j->budget;
     bytes(want, total);
     bytes(have, j->budget);
-    if (j->cli.is_json) print_json(j, fits);
-    else if (j->budget) printf("\n%s\n", fits ? "it fits:" : "it does not fit:");
+    if (j->cli.is_json)
+        print_json(j, fits);
+    else if (j->budget)
+        printf("\n%s\n", fits ? "it fits:" : "it does not fit:");
     if (!j->cli.is_json && j->budget) printf("  %s wanted, %s given\n", want, have);
     return fits ? PH_OK : PH_FAIL(err, PH_EVERDICT, "%s wanted, %s given", want, have);
 }
 
 static ph_rc read_size(job *j, ph_err *err) {
     if (!j->size) return PH_OK;
-    if (sscanf(j->size, "%dx%d", &j->cli.session.image_width, &j->cli.session.image_height) == 2 && j->cli.session.image_width > 0 &&
-        j->cli.session.image_height > 0)
+    if (sscanf(j->size, "%dx%d", &j->cli.session.image_width, &j->cli.session.image_height) == 2 &&
+        j->cli.session.image_width > 0 && j->cli.session.image_height > 0)
         return PH_OK;
     return PH_FAIL(err, PH_EUSAGE, "--image-size takes WIDTHxHEIGHT in pixels, not '%s'", j->size);
 }
@@ -142,7 +152,8 @@ static ph_rc work(job *j, ph_err *err) {
     if (!j->cli.is_json) {
         print_model(j->cli.opened);
         if (j->shows_tensors) print_tensors(ph_source_weights(&j->cli.opened->source));
-        if (j->shows_tensors && j->cli.opened->source.has_mmproj) print_tensors(ph_source_vision_weights(&j->cli.opened->source));
+        if (j->shows_tensors && j->cli.opened->source.has_mmproj)
+            print_tensors(ph_source_vision_weights(&j->cli.opened->source));
         print_memory(&j->plan);
     }
     return judge(j, err);
@@ -152,13 +163,17 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
     ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX];
     const ph_option own[] = {
-        {"--memory", 0, "SIZE", "say whether it fits: 1.8GB, 512MiB; exit 1 if not", PH_OPTION_SIZE, &j.budget},
-        {"--images", 0, "N", "pictures a prompt that the plan is for (1)", PH_OPTION_INT, &j.cli.session.images},
+        {"--memory", 0, "SIZE", "say whether it fits: 1.8GB, 512MiB; exit 1 if not", PH_OPTION_SIZE,
+         &j.budget},
+        {"--images", 0, "N", "pictures a prompt that the plan is for (1)", PH_OPTION_INT,
+         &j.cli.session.images},
         {"--image-size", 0, "WxH", "their size in pixels (1024x768)", PH_OPTION_TEXT, &j.size},
         {"--sequences", 0, "N", "conversations at once (1)", PH_OPTION_INT, &j.cli.session.sequences},
         {"--tensors", 0, NULL, "list the tensors", PH_OPTION_FLAG, &j.shows_tensors},
-        {"--dot", 0, NULL, "print a graph for Graphviz instead: pipe it to `dot -Tsvg`", PH_OPTION_FLAG, &j.is_graph},
-        {"--graph", 0, "NAME", "which graph: language (default), vision or bridge; implies --dot", PH_OPTION_TEXT, &j.graph},
+        {"--dot", 0, NULL, "print a graph for Graphviz instead: pipe it to `dot -Tsvg`", PH_OPTION_FLAG,
+         &j.is_graph},
+        {"--graph", 0, "NAME", "which graph: language (default), vision or bridge; implies --dot",
+         PH_OPTION_TEXT, &j.graph},
         {0},
     };
     int is_over;
@@ -168,7 +183,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_options o = {.group = {own, model, session}, .n_groups = 3};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
-    if (o.rest.n > 1 || (o.rest.n && j.cli.model)) return PH_FAIL(err, PH_EUSAGE, "one model is inspected at a time");
+    if (o.rest.n > 1 || (o.rest.n && j.cli.model))
+        return PH_FAIL(err, PH_EUSAGE, "one model is inspected at a time");
     if (o.rest.n) j.cli.model = o.rest.at[0];
     ph_rc rc = work(&j, err);
     ph_cli_close(&j.cli);
@@ -179,9 +195,11 @@ const ph_command ph_command_inspect = {
     .name = "inspect",
     .summary = "what is in a model, which memory it needs, will it fit",
     .usage = "[MODEL] [--memory SIZE]",
-    .about = "Opens a model's tables, builds and checks its graphs against the weights, and adds up what answering would\n"
-             "hold at its peak, by kind. No weight is read. The load that the figure is for stands beside it.\n\n"
-             "  pinhole inspect SmolVLM-256M/ --memory 1.8GB -c 2048\n"
-             "  pinhole inspect --graph vision | dot -Tsvg > vision.svg",
+    .about =
+        "Opens a model's tables, builds and checks its graphs against the weights, and adds up what "
+        "answering would\n"
+        "hold at its peak, by kind. No weight is read. The load that the figure is for stands beside it.\n\n"
+        "  pinhole inspect SmolVLM-256M/ --memory 1.8GB -c 2048\n"
+        "  pinhole inspect --graph vision | dot -Tsvg > vision.svg",
     .run = run,
 };

@@ -30,11 +30,24 @@ static ph_rc save(const job *j, ph_err *err) {
     const ph_tile_layout *l = &j->tiles.layout;
     size_t                n = 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width;
     const ph_weight       w[] = {
-        {.name = "pixel_values", .dtype = PH_F32, .rank = 4, .dim = {l->n_tiles, 3, l->height, l->width},
-         .bytes = (const uint8_t *)j->tiles.pixels, .n_bytes = n * sizeof(float)},
-        {.name = "pixels_u8", .dtype = PH_U8, .rank = 4, .dim = {l->n_tiles, l->height, l->width, 3}, .bytes = j->tiles.u8, .n_bytes = n},
-        {.name = "decoded", .dtype = PH_U8, .rank = 3, .dim = {j->pixels.height, j->pixels.width, 3}, .bytes = j->pixels.rgb,
-         .n_bytes = 3 * (size_t)j->pixels.width * (size_t)j->pixels.height},
+              {.name = "pixel_values",
+               .dtype = PH_F32,
+               .rank = 4,
+               .dim = {l->n_tiles, 3, l->height, l->width},
+               .bytes = (const uint8_t *)j->tiles.pixels,
+               .n_bytes = n * sizeof(float)},
+              {.name = "pixels_u8",
+               .dtype = PH_U8,
+               .rank = 4,
+               .dim = {l->n_tiles, l->height, l->width, 3},
+               .bytes = j->tiles.u8,
+               .n_bytes = n},
+              {.name = "decoded",
+               .dtype = PH_U8,
+               .rank = 3,
+               .dim = {j->pixels.height, j->pixels.width, 3},
+               .bytes = j->pixels.rgb,
+               .n_bytes = 3 * (size_t)j->pixels.width * (size_t)j->pixels.height},
     };
     return ph_safetensors_write(j->out, w, sizeof w / sizeof *w, err);
 }
@@ -43,13 +56,14 @@ static void print(const job *j, const char *path) {
     const ph_tile_layout *l = &j->tiles.layout;
     int                   tokens = l->n_tiles * j->cli.opened->spec.bridge.tokens_per_tile;
     if (j->cli.is_json) {
-        ph_cli_print_json(json_pack("{si si si s[ii] s[ii] s[ii] si ss}", "tiles", l->n_tiles, "width", l->width, "height", l->height,
-                                    "grid", l->rows, l->cols, "picture", l->image_width, l->image_height, "resized", l->resized_width,
-                                    l->resized_height, "tokens", tokens, "processor", j->cli.opened->recipe.processor));
+        ph_cli_print_json(json_pack(
+            "{si si si s[ii] s[ii] s[ii] si ss}", "tiles", l->n_tiles, "width", l->width, "height", l->height,
+            "grid", l->rows, l->cols, "picture", l->image_width, l->image_height, "resized", l->resized_width,
+            l->resized_height, "tokens", tokens, "processor", j->cli.opened->recipe.processor));
         return;
     }
-    printf("%s: %d x %d pixels, upright\n%d tile%s of %d x %d pixels", path, l->image_width, l->image_height, l->n_tiles,
-           l->n_tiles == 1 ? "" : "s", l->width, l->height);
+    printf("%s: %d x %d pixels, upright\n%d tile%s of %d x %d pixels", path, l->image_width, l->image_height,
+           l->n_tiles, l->n_tiles == 1 ? "" : "s", l->width, l->height);
     if (l->rows) printf(" (a grid of %d x %d and an overview)", l->rows, l->cols);
     printf(", %d visual tokens, as %s makes them\n", tokens, j->cli.opened->recipe.processor);
     if (j->out) printf("pixel_values, pixels_u8 and decoded are in %s\n", j->out);
@@ -58,7 +72,8 @@ static void print(const job *j, const char *path) {
 static ph_rc work(job *j, const char *path, ph_err *err) {
     PH_TRY(ph_cli_settle(&j->cli, err));
     PH_TRY(ph_cli_open_model(&j->cli, err));
-    if (!j->cli.opened->vision) return PH_FAIL(err, PH_EUNSUP, "%s takes no pictures: it is a text model", j->cli.path);
+    if (!j->cli.opened->vision)
+        return PH_FAIL(err, PH_EUNSUP, "%s takes no pictures: it is a text model", j->cli.path);
     PH_TRY(ph_arena_open_growing(&j->arena, 1 << 20, err));
     PH_TRY(prepare(j, path, err));
     if (j->out) PH_TRY(save(j, err));
@@ -70,10 +85,13 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
     ph_option       model[PH_CLI_ROWS_MAX];
     const ph_option own[] = {
-        {"--image", 'i', "FILE", "the picture; may also stand without --image", PH_OPTION_TEXTS, &j.cli.images},
+        {"--image", 'i', "FILE", "the picture; may also stand without --image", PH_OPTION_TEXTS,
+         &j.cli.images},
         {"--output", 'o', "FILE", "write the pixels to a .safetensors file", PH_OPTION_TEXT, &j.out},
-        {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)", PH_OPTION_TEXT, &j.cli.alpha},
-        {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)", PH_OPTION_U64, &j.cli.max_pixels},
+        {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
+         PH_OPTION_TEXT, &j.cli.alpha},
+        {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)", PH_OPTION_U64,
+         &j.cli.max_pixels},
         {0},
     };
     int is_over;
@@ -82,7 +100,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_options o = {.group = {own, model}, .n_groups = 2};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
-    if (j.cli.images.n + o.rest.n != 1) return PH_FAIL(err, PH_EUSAGE, "one picture is prepared at a time; %zu were given", j.cli.images.n + o.rest.n);
+    if (j.cli.images.n + o.rest.n != 1)
+        return PH_FAIL(err, PH_EUSAGE, "one picture is prepared at a time; %zu were given",
+                       j.cli.images.n + o.rest.n);
     ph_rc rc = work(&j, o.rest.n ? o.rest.at[0] : j.cli.images.at[0], err);
     ph_arena_close(&j.arena);
     j.cli.images.n = 0; /* never mapped */
@@ -94,8 +114,10 @@ const ph_command ph_command_prepare = {
     .name = "prepare",
     .summary = "the pixels that a model would see of a picture",
     .usage = "[-m MODEL] --image FILE [-o OUT.safetensors]",
-    .about = "Decodes a picture, turns it upright, and makes the tiles that the model's trainer would have made of it:\n"
-             "resized, cropped or split, normalised. With -o the tiles go to a safetensors file, to compare them.\n\n"
+    .about = "Decodes a picture, turns it upright, and makes the tiles that the model's trainer would have "
+             "made of it:\n"
+             "resized, cropped or split, normalised. With -o the tiles go to a safetensors file, to compare "
+             "them.\n\n"
              "  pinhole prepare --image examples/panel1.png -o pixels.safetensors",
     .run = run,
 };

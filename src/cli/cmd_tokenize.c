@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 typedef struct job {
-    ph_cli      cli;
-    const char *text, *file;
-    int         is_plain, is_trusted;
+    ph_cli        cli;
+    const char   *text, *file;
+    int           is_plain, is_trusted;
     ph_tokenizer *tokenizer;
-    ph_bytes    input;
-    ph_ids      ids;
+    ph_bytes      input;
+    ph_ids        ids;
 } job;
 
 /* The text: -p, a file, or standard input. */
@@ -26,7 +26,8 @@ static ph_rc read_text(job *j, ph_err *err) {
         ph_file_close(&f);
         return rc;
     }
-    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0) PH_TRY(ph_bytes_push(&j->input, chunk, (size_t)n, err));
+    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0)
+        PH_TRY(ph_bytes_push(&j->input, chunk, (size_t)n, err));
     return n < 0 ? PH_FAIL(err, PH_EIO, "standard input cannot be read") : PH_OK;
 }
 
@@ -51,7 +52,8 @@ static void print_json(const job *j, const ph_tokenizer *t) {
 
 static ph_rc work(job *j, ph_err *err) {
     const char *path = j->cli.model;
-    unsigned    how = (j->is_plain ? PH_ENCODE_PLAIN : PH_ENCODE_SPECIAL) | (j->is_trusted ? PH_ENCODE_CONTROL : 0u);
+    unsigned    how =
+        (j->is_plain ? PH_ENCODE_PLAIN : PH_ENCODE_SPECIAL) | (j->is_trusted ? PH_ENCODE_CONTROL : 0u);
     PH_TRY(read_text(j, err));
     /* A folder with a tokenizer alone will do; everything else is opened as a model. */
     const ph_tokenizer *t = NULL;
@@ -63,8 +65,10 @@ static ph_rc work(job *j, ph_err *err) {
         t = j->cli.opened->tokenizer;
     }
     PH_TRY(ph_tokenizer_encode(t, (const char *)j->input.at, j->input.n, how, &j->ids, err));
-    if (j->cli.is_json) print_json(j, t);
-    else print_pieces(j, t);
+    if (j->cli.is_json)
+        print_json(j, t);
+    else
+        print_pieces(j, t);
     return PH_OK;
 }
 
@@ -72,10 +76,12 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
     ph_option       model[PH_CLI_ROWS_MAX];
     const ph_option own[] = {
-        {"--prompt", 'p', "TEXT", "the text; without -p and -f it is read from standard input", PH_OPTION_TEXT, &j.text},
+        {"--prompt", 'p', "TEXT", "the text; without -p and -f it is read from standard input",
+         PH_OPTION_TEXT, &j.text},
         {"--file", 'f', "FILE", "read the text from a file", PH_OPTION_TEXT, &j.file},
         {"--plain", 0, NULL, "add neither BOS nor what else the tokenizer adds", PH_OPTION_FLAG, &j.is_plain},
-        {"--control", 0, NULL, "the text is a template's: its control tokens are parsed", PH_OPTION_FLAG, &j.is_trusted},
+        {"--control", 0, NULL, "the text is a template's: its control tokens are parsed", PH_OPTION_FLAG,
+         &j.is_trusted},
         {0},
     };
     int is_over;
@@ -84,7 +90,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_options o = {.group = {own, model}, .n_groups = 2};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
-    if (o.rest.n > 1 || (o.rest.n && j.text)) return PH_FAIL(err, PH_EUSAGE, "one text at a time: quote it, or use -f");
+    if (o.rest.n > 1 || (o.rest.n && j.text))
+        return PH_FAIL(err, PH_EUSAGE, "one text at a time: quote it, or use -f");
     if (o.rest.n) j.text = o.rest.at[0];
     ph_rc rc = work(&j, err);
     ph_ids_close(&j.ids);
@@ -98,7 +105,8 @@ const ph_command ph_command_tokenize = {
     .name = "tokenize",
     .summary = "the ids of a text",
     .usage = "[-m MODEL] [-p TEXT | -f FILE]",
-    .about = "Prints each id with its piece as the model's files spell it. Control tokens typed in the text are text, unless\n"
+    .about = "Prints each id with its piece as the model's files spell it. Control tokens typed in the text "
+             "are text, unless\n"
              "--control says that the text is a template's own.\n\n"
              "  pinhole tokenize -p \"what is on the display?\" --json",
     .run = run,

@@ -72,7 +72,8 @@ size_t            ph_command_count(void);
 const ph_command *ph_command_at(size_t i);
 
 /* Parse, and print help when it is asked for: then *is_over is 1 and the command returns PH_OK. */
-ph_rc ph_command_options(const ph_command *self, ph_options *o, int argc, char **argv, int *is_over, ph_err *err);
+ph_rc ph_command_options(const ph_command *self, ph_options *o, int argc, char **argv, int *is_over,
+                         ph_err *err);
 
 /* ---- models and sessions ---- */
 typedef struct ph_cli {
@@ -85,19 +86,20 @@ typedef struct ph_cli {
     int                is_json, is_quiet, is_verbose;
     const char        *system;
     /* what open makes of them */
-    ph_log             log;
-    ph_model          *opened;
-    ph_session        *running;
-    ph_file            image_file[PH_TEXTS_MAX];
-    ph_picture         picture[PH_TEXTS_MAX];
-    char               path[4096], engine_vision[32], engine_language[32];
-    char              *template_text;
+    ph_log      log;
+    ph_model   *opened;
+    ph_session *running;
+    ph_file     image_file[PH_TEXTS_MAX];
+    ph_picture  picture[PH_TEXTS_MAX];
+    char        path[4096], engine_vision[32], engine_language[32];
+    char       *template_text;
 } ph_cli;
 
 /* Option groups that fill a ph_cli; rows of static storage duration inside `rows` of at least 16. */
 enum { PH_CLI_ROWS_MAX = 24 };
 void ph_cli_init(ph_cli *c);
-void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);   /* -m --mmproj --chat-template --json ... */
+void ph_cli_model_options(ph_cli   *c,
+                          ph_option rows[PH_CLI_ROWS_MAX]); /* -m --mmproj --chat-template --json ... */
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* -t -c --engine --alpha ... */
 void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 

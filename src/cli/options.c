@@ -72,7 +72,8 @@ static ph_rc set_number(const ph_option *r, const char *value, ph_err *err) {
     }
     if (r->kind == PH_OPTION_INT) {
         long x = strtol(value, &end, 10);
-        if (end == value || *end || errno || x < 0 || x > INT_MAX) return bad(r, value, "a whole number from 0", err);
+        if (end == value || *end || errno || x < 0 || x > INT_MAX)
+            return bad(r, value, "a whole number from 0", err);
         *(int *)r->to = (int)x;
         return PH_OK;
     }
@@ -85,10 +86,15 @@ static ph_rc set_number(const ph_option *r, const char *value, ph_err *err) {
 static ph_rc set(const ph_option *r, const char *value, ph_err *err) {
     ph_texts *list = r->to;
     switch (r->kind) {
-    case PH_OPTION_FLAG: *(int *)r->to = 1; return PH_OK;
-    case PH_OPTION_TEXT: *(const char **)r->to = value; return PH_OK;
+    case PH_OPTION_FLAG:
+        *(int *)r->to = 1;
+        return PH_OK;
+    case PH_OPTION_TEXT:
+        *(const char **)r->to = value;
+        return PH_OK;
     case PH_OPTION_TEXTS:
-        if (list->n >= PH_TEXTS_MAX) return PH_FAIL(err, PH_EUSAGE, "%s was given more than %d times", r->name, PH_TEXTS_MAX);
+        if (list->n >= PH_TEXTS_MAX)
+            return PH_FAIL(err, PH_EUSAGE, "%s was given more than %d times", r->name, PH_TEXTS_MAX);
         list->at[list->n++] = value;
         return PH_OK;
     case PH_OPTION_SIZE:
@@ -96,7 +102,8 @@ static ph_rc set(const ph_option *r, const char *value, ph_err *err) {
         return PH_OK;
     case PH_OPTION_INT:
     case PH_OPTION_REAL:
-    case PH_OPTION_U64: break;
+    case PH_OPTION_U64:
+        break;
     }
     return set_number(r, value, err);
 }
@@ -132,7 +139,8 @@ ph_rc ph_options_parse(ph_options *o, int argc, char **argv, ph_err *err) {
         } else if (!only_rest && argv[i][0] == '-' && argv[i][1]) {
             PH_TRY(parse_one(o, argc, argv, &i, err));
         } else {
-            if (o->rest.n >= PH_TEXTS_MAX) return PH_FAIL(err, PH_EUSAGE, "more than %d arguments", PH_TEXTS_MAX);
+            if (o->rest.n >= PH_TEXTS_MAX)
+                return PH_FAIL(err, PH_EUSAGE, "more than %d arguments", PH_TEXTS_MAX);
             o->rest.at[o->rest.n++] = argv[i];
         }
     }
@@ -141,8 +149,8 @@ ph_rc ph_options_parse(ph_options *o, int argc, char **argv, ph_err *err) {
 
 static void print_row(const ph_option *r) {
     char head[64];
-    snprintf(head, sizeof head, "  %c%c%s%s%s%s", r->letter ? '-' : ' ', r->letter ? r->letter : ' ', r->letter ? ", " : "  ",
-             r->name, r->arg ? " " : "", r->arg ? r->arg : "");
+    snprintf(head, sizeof head, "  %c%c%s%s%s%s", r->letter ? '-' : ' ', r->letter ? r->letter : ' ',
+             r->letter ? ", " : "  ", r->name, r->arg ? " " : "", r->arg ? r->arg : "");
     printf("%-34s %s\n", head, r->help);
 }
 

@@ -94,7 +94,7 @@ typedef struct ph_picture {
 } ph_picture;
 
 typedef struct ph_question {
-    const ph_message
+    const ph_chat_message
           *messages; /* [n_messages], the whole conversation; pictures are numbered in order of their parts */
     size_t n_messages;
     const ph_picture *pictures;

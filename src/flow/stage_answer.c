@@ -26,10 +26,16 @@ ph_rc ph_sample(ph_turn *const *turns, size_t n, ph_err *err) {
     return PH_OK;
 }
 
-/* The listener of the turn's speaker: keep the text, hand it on. */
+/* The listener of the turn's speaker: keep the text, hand it on.  Models whose template ends in a word
+ * ("ASSISTANT:") begin with a space; a conversation's answer begins with its first character.  A raw prompt's
+ * goes on as it is. */
 int ph_turn_hear(void *arg, const char *piece, size_t n) {
     ph_turn *t = arg;
-    size_t   room = t->text_max - t->n_text;
+    while (n && !t->n_text && t->question->n_messages && !t->question->raw &&
+           (*piece == ' ' || *piece == '\n'))
+        piece++, n--;
+    if (!n) return 0;
+    size_t room = t->text_max - t->n_text;
     memcpy(t->text + t->n_text, piece, n < room ? n : room);
     t->n_text += n < room ? n : room;
     t->text[t->n_text] = 0;

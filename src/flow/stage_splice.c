@@ -87,7 +87,7 @@ static ph_rc add_picture(splicing *s, ph_err *err) {
                    v->n_visual);
 }
 
-/* Trusted text: each image mark is the next picture's place. */
+/* A raw prompt, trusted as a whole: each image mark is the next picture's place. */
 static ph_rc add_trusted(splicing *s, const char *bytes, size_t n, ph_err *err) {
     const char *mark = s->t->session->model->spec.image_marker;
     size_t      n_mark = mark ? strlen(mark) : 0;
@@ -105,12 +105,12 @@ static ph_rc add_trusted(splicing *s, const char *bytes, size_t n, ph_err *err) 
 static ph_rc add_messages(splicing *s, const ph_question *q, ph_err *err) {
     ph_chat_text text;
     PH_TRY(ph_model_render(s->t->session->model, q->messages, q->n_messages, s->arena, &text, err));
-    for (size_t i = 0; i < text.n; i++) {
-        const ph_chat_span *c = &text.span[i];
-        if (c->is_trusted)
-            PH_TRY(add_trusted(s, c->bytes, c->n, err));
+    for (size_t i = 0; i < text.n_spans; i++) {
+        const ph_chat_span *c = &text.spans[i];
+        if (c->image >= 0)
+            PH_TRY(add_picture(s, err));
         else
-            PH_TRY(add_text(s, c->bytes, c->n, 0, err));
+            PH_TRY(add_text(s, c->bytes, c->n, c->is_trusted, err));
     }
     return PH_OK;
 }

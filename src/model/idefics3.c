@@ -105,6 +105,6 @@ const ph_family ph_family_idefics3 = {
     .vision = vision,
     .bridge = bridge,
     .image = image,
-    .template_ = "idefics3",
+    .template_ = "chatml",
     .source = "arXiv:2408.12637; transformers modeling_idefics3.py",
 };

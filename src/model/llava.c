@@ -49,6 +49,7 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     out->bridge.tokens_per_tile = ph_tower_patches(t) + (t->drop_class ? 0 : 1);
     out->image_token = token;
     out->image_marker = "<image>";
+    out->image_after = "\n";
     return PH_OK;
 }
 

@@ -23,9 +23,10 @@ typedef struct ph_model {
     ph_graph        *bridge;
     ph_tokenizer    *tokenizer;
     ph_arena         chat_arena;
-    ph_chat         *chat;     /* the compiled template; in chat_arena */
-    ph_recipe        recipe;   /* how its trainer prepared pictures; vision models */
-    ph_kv_layer     *kv_layer; /* [spec.text.n_layers] */
+    ph_jinja        *chat;                /* the compiled template; in chat_arena */
+    const char      *bos_text, *eos_text; /* as templates print them; NULL: none */
+    ph_recipe        recipe;              /* how its trainer prepared pictures; vision models */
+    ph_kv_layer     *kv_layer;            /* [spec.text.n_layers] */
     int              n_kv_layers;
     int              has_orphans;     /* the tokenizer knows ids beyond the embedding table */
     size_t           tokenizer_bytes; /* tables that stay */
@@ -43,7 +44,7 @@ ph_rc ph_model_open(ph_model **m, const char *path, const ph_model_options *opti
 void  ph_model_close(ph_model *m);
 
 /* Messages through the template: spans in arena. */
-ph_rc ph_model_render(const ph_model *m, const ph_message *messages, size_t n, ph_arena *arena,
+ph_rc ph_model_render(const ph_model *m, const ph_chat_message *messages, size_t n, ph_arena *arena,
                       ph_chat_text *out, ph_err *err);
 
 int ph_model_is_stop(const ph_model *m, int32_t id);

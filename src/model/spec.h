@@ -68,8 +68,10 @@ typedef struct ph_spec {
     ph_bridge_spec bridge;
     int32_t        image_token;  /* id that marks a visual row; -1: none */
     const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
-    int32_t        bos, eos[8];
-    int            n_eos;
+    const char
+           *image_after; /* stands behind the marker where a template takes plain strings; NULL: nothing */
+    int32_t bos, eos[8];
+    int     n_eos;
 } ph_spec;
 
 #endif

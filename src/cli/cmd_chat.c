@@ -1,0 +1,218 @@
+/* cmd_chat.c - a conversation, a line a turn.
+ *
+ * The whole conversation goes through the template each time; rows that the cache
+ * already holds are not run again, so a turn costs what is new.
+ */
+#include "cli/command.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MESSAGES_MAX = 512 };
+
+typedef struct job {
+    ph_cli          cli;
+    int             answer_max;
+    ph_turn        *turn;
+    ph_arena        arena; /* of the conversation's texts */
+    ph_chat_message message[MESSAGES_MAX];
+    size_t          n_messages;
+    ph_picture      picture[PH_TEXTS_MAX];
+    ph_file         file[PH_TEXTS_MAX];
+    size_t          n_pictures, n_new; /* of the conversation; of them not yet in a message */
+    char            last;
+} job;
+
+static atomic_int cancel;
+
+static void interrupted(int signal) {
+    (void)signal;
+    if (atomic_exchange(&cancel, 1)) _exit(130); /* twice: leave */
+}
+
+static int print_piece(void *arg, const char *bytes, size_t n) {
+    job *j = arg;
+    fwrite(bytes, 1, n, stdout);
+    j->last = bytes[n - 1];
+    return fflush(stdout) != 0;
+}
+
+static ph_rc add_message(job *j, const char *role, size_t n_images, const char *text, size_t n, ph_err *err) {
+    void *at;
+    char *copy;
+    if (j->n_messages == MESSAGES_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "a conversation of more than %d messages", MESSAGES_MAX);
+    PH_TRY(ph_arena_zero(&j->arena, &at, n_images + 1, sizeof(ph_chat_part), err));
+    PH_TRY(ph_arena_copy_text(&j->arena, &copy, text, n, err));
+    ph_chat_part *parts = at;
+    parts[n_images] = (ph_chat_part){.text = copy, .n = n};
+    j->message[j->n_messages++] = (ph_chat_message){.role = role, .parts = parts, .n_parts = n_images + 1};
+    return PH_OK;
+}
+
+static ph_rc add_picture(job *j, const char *path, ph_err *err) {
+    char *name;
+    if (j->n_pictures == PH_TEXTS_MAX) return PH_FAIL(err, PH_ELIMIT, "more than %d pictures", PH_TEXTS_MAX);
+    PH_TRY(ph_file_open(&j->file[j->n_pictures], path, err));
+    PH_TRY(ph_arena_copy_text(&j->arena, &name, path, strlen(path), err));
+    j->picture[j->n_pictures] =
+        (ph_picture){.bytes = j->file[j->n_pictures].bytes, .n = j->file[j->n_pictures].n, .name = name};
+    j->n_pictures++;
+    j->n_new++;
+    return PH_OK;
+}
+
+static void print_json(const ph_answer *a) {
+    ph_cli_print_json(json_pack("{so si si si ss}", "text", ph_cli_text_json(a->text, a->n_text),
+                                "prompt_tokens", a->prompt_tokens, "image_tokens", a->image_tokens,
+                                "cached_tokens", a->cached_tokens, "stop", ph_stop_name[a->stop]));
+}
+
+/* A turn that fails leaves the conversation as it was. */
+static ph_rc answer(job *j, const char *text, size_t n, ph_err *err) {
+    ph_answer a;
+    size_t    n_new = j->n_new;
+    PH_TRY(add_message(j, "user", n_new, text, n, err));
+    const ph_question q = {.messages = j->message,
+                           .n_messages = j->n_messages,
+                           .pictures = j->picture,
+                           .n_pictures = j->n_pictures,
+                           .answer_max = j->answer_max,
+                           .sampling = j->cli.sampling,
+                           .piece = j->cli.is_json ? NULL : print_piece,
+                           .arg = j,
+                           .cancel = &cancel};
+    j->last = 0;
+    atomic_store(&cancel, 0);
+    ph_rc rc = ph_ask(j->turn, &q, &a, err);
+    if (rc) {
+        j->n_messages--;
+        for (; n_new; n_new--) ph_file_close(&j->file[--j->n_pictures]);
+        j->n_new = 0;
+        return rc;
+    }
+    j->n_new = 0;
+    if (j->cli.is_json)
+        print_json(&a);
+    else if (j->last != '\n')
+        putchar('\n');
+    fflush(stdout);
+    return add_message(j, "assistant", 0, a.text, a.n_text, err);
+}
+
+static void start_anew(job *j) {
+    j->n_messages = j->cli.system ? 1 : 0;
+    for (; j->n_pictures;) ph_file_close(&j->file[--j->n_pictures]);
+    j->n_new = 0;
+}
+
+/* "/image FILE" and the like; 0: it is no command. */
+static int command(job *j, char *line, int *is_over) {
+    ph_err err = {0};
+    *is_over = !strcmp(line, "/quit") || !strcmp(line, "/exit");
+    if (*is_over) return 1;
+    if (!strcmp(line, "/reset")) {
+        start_anew(j);
+        return 1;
+    }
+    if (!strcmp(line, "/help")) {
+        fprintf(stderr, "/image FILE  show a picture with the next question\n/reset       begin a new "
+                        "conversation\n/quit        leave\n");
+        return 1;
+    }
+    if (strncmp(line, "/image", 6) || (line[6] != ' ' && line[6])) return 0;
+    char *path = line + 6 + strspn(line + 6, " ");
+    if (!*path)
+        fprintf(stderr, "pinhole: /image wants a file\n");
+    else if (add_picture(j, path, &err))
+        fprintf(stderr, "pinhole: %s\n", err.msg);
+    return 1;
+}
+
+static void complain(const ph_err *err) {
+    fprintf(stderr, "pinhole: %s\n", err->msg);
+    for (int i = 0; i < err->n_notes; i++) fprintf(stderr, "  %s\n", err->note[i]);
+}
+
+static ph_rc talk(job *j, ph_err *err) {
+    char   *line = NULL;
+    size_t  max = 0;
+    ssize_t n;
+    int     is_person = isatty(STDIN_FILENO), is_over = 0;
+    ph_rc   rc = PH_OK;
+    if (is_person) fprintf(stderr, "a line is a question; /help lists what else there is\n");
+    while (!is_over) {
+        if (is_person) fprintf(stderr, "> ");
+        if ((n = getline(&line, &max, stdin)) < 0) break;
+        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r')) line[--n] = 0;
+        if (!n || command(j, line, &is_over)) continue;
+        rc = answer(j, line, (size_t)n, err);
+        if (!rc) continue;
+        if (!is_person) break; /* a script hears of it; a person may try again */
+        complain(err);
+        *err = (ph_err){0};
+        rc = PH_OK;
+    }
+    free(line);
+    return rc;
+}
+
+static ph_rc work(job *j, ph_err *err) {
+    struct sigaction action = {.sa_handler = interrupted};
+    PH_TRY(ph_arena_open_growing(&j->arena, 64 << 10, err));
+    for (size_t i = 0; i < j->cli.images.n; i++) PH_TRY(add_picture(j, j->cli.images.at[i], err));
+    PH_TRY(ph_cli_open_model(&j->cli, err));
+    PH_TRY(ph_cli_open_session(&j->cli, err));
+    PH_TRY(ph_turn_open(&j->turn, j->cli.running, err));
+    if (j->cli.system) PH_TRY(add_message(j, "system", 0, j->cli.system, strlen(j->cli.system), err));
+    sigaction(SIGINT, &action, NULL);
+    return talk(j, err);
+}
+
+static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
+    static job      j;
+    ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], sampling[PH_CLI_ROWS_MAX];
+    const ph_option own[] = {
+        {"--image", 'i', "FILE", "a picture for the first question; /image FILE shows more", PH_OPTION_TEXTS,
+         &j.cli.images},
+        {"--system", 0, "TEXT", "a system message in front", PH_OPTION_TEXT, &j.cli.system},
+        {"--tokens", 'n', "N", "answer with at most N tokens; 0 (default): until the model stops",
+         PH_OPTION_INT, &j.answer_max},
+        {0},
+    };
+    int is_over;
+    ph_cli_init(&j.cli);
+    ph_cli_model_options(&j.cli, model);
+    ph_cli_session_options(&j.cli, session);
+    ph_cli_sampling_options(&j.cli, sampling);
+    ph_options o = {.group = {own, model, session, sampling}, .n_groups = 4};
+    PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
+    if (is_over) return PH_OK;
+    if (o.rest.n)
+        return PH_FAIL(err, PH_EUSAGE, "'%s' stands alone: questions come from standard input, a line each",
+                       o.rest.at[0]);
+    ph_rc rc = work(&j, err);
+    ph_turn_close(j.turn);
+    start_anew(&j);
+    ph_arena_close(&j.arena);
+    j.cli.images.n = 0; /* mapped by add_picture, closed with the conversation */
+    ph_cli_close(&j.cli);
+    return rc;
+}
+
+const ph_command ph_command_chat = {
+    .name = "chat",
+    .summary = "a conversation, in turns",
+    .usage = "[-m MODEL] [--image FILE]...",
+    .about =
+        "Reads a question a line from standard input and answers it; what was said before counts. A line "
+        "that begins with\n"
+        "/image shows a picture with the next question, /reset begins anew, /quit leaves. Interrupt stops an "
+        "answer.\n"
+        "With --json there is one object an answer.\n\n"
+        "  printf '/image examples/panel1.png\\nwhat is on the display?\\nand the gauge?\\n' | pinhole chat",
+    .run = run,
+};

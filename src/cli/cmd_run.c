@@ -1,0 +1,178 @@
+/* cmd_run.c - one question, one answer, streamed. */
+#include "cli/command.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct job {
+    ph_cli      cli;
+    const char *prompt, *raw;
+    ph_texts    stop;
+    int         answer_max, ignore_stop, shows_stats;
+    ph_turn    *turn;
+    char        last; /* the byte printed last */
+} job;
+
+static atomic_int cancel;
+
+static void interrupted(int signal) {
+    (void)signal;
+    atomic_store(&cancel, 1);
+}
+
+static int print_piece(void *arg, const char *bytes, size_t n) {
+    job *j = arg;
+    fwrite(bytes, 1, n, stdout);
+    j->last = bytes[n - 1];
+    return fflush(stdout) != 0; /* nobody listens: stop */
+}
+
+/* --prompt - reads standard input. */
+static char *read_all(FILE *f) {
+    size_t n = 0, max = 4096;
+    char  *text = malloc(max);
+    while (text) {
+        n += fread(text + n, 1, max - 1 - n, f);
+        text[n] = 0;
+        if (n < max - 1) return text;
+        char *more = realloc(text, max *= 2);
+        if (!more) free(text);
+        text = more;
+    }
+    return NULL;
+}
+
+static json_t *stages_json(const ph_answer *a) {
+    json_t *o = json_object();
+    for (int i = 0; i < PH_N_STAGES; i++) json_object_set_new(o, ph_stage_name[i], json_real(a->stage_ms[i]));
+    return o;
+}
+
+static json_t *ids_json(const ph_answer *a) {
+    json_t *ids = json_array();
+    for (size_t i = 0; i < a->n_ids; i++) json_array_append_new(ids, json_integer(a->ids[i]));
+    return ids;
+}
+
+static void print_json(const job *j, const ph_answer *a) {
+    json_t *memory = json_pack("{sI sI sI so}", "predicted", (json_int_t)a->predicted.total, "measured",
+                               (json_int_t)a->measured_peak, "measured_anon", (json_int_t)a->measured_anon,
+                               "kinds", ph_cli_memory_json(&a->predicted));
+    ph_cli_print_json(json_pack(
+        "{so so si si si ss so so ss si}", "text", ph_cli_text_json(a->text, a->n_text), "ids", ids_json(a),
+        "prompt_tokens", a->prompt_tokens, "image_tokens", a->image_tokens, "cached_tokens", a->cached_tokens,
+        "stop", ph_stop_name[a->stop], "stages", stages_json(a), "memory", memory, "isa",
+        ph_session_isa(j->cli.running), "threads", ph_session_plan_of(j->cli.running)->load.threads));
+}
+
+static void print_stats(const ph_answer *a) {
+    const double *ms = a->stage_ms;
+    double picture = ms[PH_STAGE_decode] + ms[PH_STAGE_prepare] + ms[PH_STAGE_see] + ms[PH_STAGE_drop] +
+                     ms[PH_STAGE_bridge];
+    fprintf(stderr, "\npicture %.1f ms, prefill %.1f ms (%d tokens, %d of pictures), %zu tokens at %.1f ms\n",
+            picture, ms[PH_STAGE_prefill], a->prompt_tokens, a->image_tokens, a->n_ids,
+            a->n_ids > 1
+                ? (ms[PH_STAGE_step] + ms[PH_STAGE_sample] + ms[PH_STAGE_speak]) / (double)(a->n_ids - 1)
+                : 0.0);
+    fprintf(stderr, "memory: %.1f MB predicted, %.1f MB measured\n", (double)a->predicted.total / 1e6,
+            (double)a->measured_peak / 1e6);
+}
+
+static ph_rc ask(job *j, ph_err *err) {
+    ph_chat_part parts[PH_TEXTS_MAX + 1];
+    ph_chat_part system = {.text = j->cli.system, .n = j->cli.system ? strlen(j->cli.system) : 0};
+    size_t       n = 0;
+    ph_answer    a;
+    for (; n < j->cli.images.n; n++) parts[n] = (ph_chat_part){0};
+    if (j->prompt) parts[n++] = (ph_chat_part){.text = j->prompt, .n = strlen(j->prompt)};
+    const ph_chat_message messages[2] = {{.role = "system", .parts = &system, .n_parts = 1},
+                                         {.role = "user", .parts = parts, .n_parts = n}};
+    const int             from = j->cli.system ? 0 : 1;
+    const ph_question     q = {.messages = messages + from,
+                               .n_messages = (size_t)(2 - from),
+                               .raw = j->raw,
+                               .add_special = 1,
+                               .pictures = j->cli.picture,
+                               .n_pictures = j->cli.images.n,
+                               .answer_max = j->answer_max,
+                               .ignore_stop = j->ignore_stop,
+                               .sampling = j->cli.sampling,
+                               .stop = j->stop.at,
+                               .n_stop = j->stop.n,
+                               .piece = j->cli.is_json ? NULL : print_piece,
+                               .arg = j,
+                               .cancel = &cancel};
+    PH_TRY(ph_ask(j->turn, &q, &a, err));
+    if (j->cli.is_json)
+        print_json(j, &a);
+    else if (j->last != '\n')
+        putchar('\n');
+    if (j->shows_stats) print_stats(&a);
+    return PH_OK;
+}
+
+static ph_rc work(job *j, ph_err *err) {
+    struct sigaction action = {.sa_handler = interrupted, .sa_flags = (int)SA_RESETHAND};
+    /* Pictures first: a wrong path is said before a model is opened. */
+    PH_TRY(ph_cli_open_images(&j->cli, err));
+    PH_TRY(ph_cli_open_model(&j->cli, err));
+    PH_TRY(ph_cli_open_session(&j->cli, err));
+    PH_TRY(ph_turn_open(&j->turn, j->cli.running, err));
+    sigaction(SIGINT, &action, NULL);
+    return ask(j, err);
+}
+
+static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
+    static job      j;
+    ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], sampling[PH_CLI_ROWS_MAX];
+    const ph_option own[] = {
+        {"--prompt", 'p', "TEXT", "the question; - reads it from standard input", PH_OPTION_TEXT, &j.prompt},
+        {"--image", 'i', "FILE", "a picture; may be repeated", PH_OPTION_TEXTS, &j.cli.images},
+        {"--system", 0, "TEXT", "a system message in front", PH_OPTION_TEXT, &j.cli.system},
+        {"--tokens", 'n', "N", "answer with at most N tokens; 0 (default): until the model stops",
+         PH_OPTION_INT, &j.answer_max},
+        {"--stop", 0, "WORD", "end the answer before this word; may be repeated", PH_OPTION_TEXTS, &j.stop},
+        {"--raw", 0, "TEXT", "instead of -p: the whole prompt as the model sees it, no template",
+         PH_OPTION_TEXT, &j.raw},
+        {"--ignore-eos", 0, NULL, "do not stop where the model would", PH_OPTION_FLAG, &j.ignore_stop},
+        {"--stats", 0, NULL, "print times and memory to standard error", PH_OPTION_FLAG, &j.shows_stats},
+        {0},
+    };
+    int   is_over;
+    char *input = NULL;
+    ph_cli_init(&j.cli);
+    ph_cli_model_options(&j.cli, model);
+    ph_cli_session_options(&j.cli, session);
+    ph_cli_sampling_options(&j.cli, sampling);
+    ph_options o = {.group = {own, model, session, sampling}, .n_groups = 4};
+    PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
+    if (is_over) return PH_OK;
+    if (o.rest.n)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "'%s' stands alone: give the question with -p and pictures with --image",
+                       o.rest.at[0]);
+    if (!j.prompt == !j.raw && (j.prompt || !j.cli.images.n))
+        return PH_FAIL(err, PH_EUSAGE, "give a question with -p (or a whole prompt with --raw)");
+    if (j.prompt && !strcmp(j.prompt, "-")) j.prompt = input = read_all(stdin);
+    ph_rc rc = work(&j, err);
+    ph_turn_close(j.turn);
+    ph_cli_close(&j.cli);
+    free(input);
+    return rc;
+}
+
+const ph_command ph_command_run = {
+    .name = "run",
+    .summary = "answer a question about pictures, or about nothing but words",
+    .usage = "[-m MODEL] [--image FILE]... -p TEXT",
+    .about =
+        "Streams the answer to standard output. With --json the whole answer comes at the end in one object, "
+        "with ids, token\n"
+        "counts, milliseconds a stage, and memory as predicted and as measured.\n\n"
+        "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n"
+        "  pinhole run -m model.gguf --mmproj mmproj.gguf --image a.jpg --image b.jpg -p \"what changed?\"",
+    .run = run,
+};
