@@ -41,6 +41,11 @@ typedef struct ph_buffer {
     void   *at;          /* where it is: own, lent by the caller, or constant bytes */
 } ph_buffer;
 
+/* Bytes of each part of a program's memory. */
+typedef struct ph_places {
+    size_t input, temps, hand, scratch, total; /* hand: of one worker */
+} ph_places;
+
 /* A worker's private memory, and what it last left there. */
 typedef struct ph_hand {
     _Alignas(64) unsigned char *memory; /* [hand_bytes], 64-byte aligned */
@@ -91,7 +96,7 @@ struct ph_native { /* a ph_program */
     int    *tap_step; /* -1: before the first */
     size_t  n_taps;
 
-    ph_life *life; /* [n_buffers] scratch of bind */
+    ph_life *life; /* [n_buffers] of the bound sizes */
     size_t  *order;
 
     ph_hand *hand; /* [n_hands] */
@@ -100,8 +105,9 @@ struct ph_native { /* a ph_program */
     size_t weights, table, table_row; /* bytes: see ph_need */
 
     /* Bound. */
-    int            is_bound;
+    int            is_placed, is_bound; /* placed: `life` and `places` hold for the sizes `bound` */
     ph_syms        bound;
+    ph_places      places;
     ph_kv         *kv;
     unsigned char *scratch; /* hands' memory, or a serial step's */
     size_t         scratch_bytes;
@@ -162,7 +168,7 @@ int         ph_build_n_uses(const ph_builder *b, int value);
 int         ph_build_use(const ph_builder *b, int value, int i); /* node */
 int         ph_build_is_alone(const ph_builder *b, int value);   /* one reader, and nobody else sees it */
 int         ph_build_is_ready(const ph_builder *b, int value); /* input, constant, or made by a step so far */
-const char *ph_build_op(const ph_builder *b, int node);
+const char *ph_build_op_name(const ph_builder *b, int node);
 /* The buffer of a value, made at first use. */
 ph_rc ph_build_buffer(ph_builder *b, int value, int *out, ph_err *err);
 /* `value` is the same bytes as `of`. */

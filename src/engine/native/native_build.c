@@ -24,12 +24,12 @@ static const ph_lowering *const lowerings[] = {
 
 /* ---- what lowerings ask about the graph ---- */
 
-const char *ph_build_op(const ph_builder *b, int node) {
+const char *ph_build_op_name(const ph_builder *b, int node) {
     return b->g->node[node].op->name;
 }
 
 int ph_build_is(const ph_builder *b, int node, const char *op) {
-    return node >= 0 && !strcmp(ph_build_op(b, node), op);
+    return node >= 0 && !strcmp(ph_build_op_name(b, node), op);
 }
 
 int ph_build_n_uses(const ph_builder *b, int value) {

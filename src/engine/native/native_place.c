@@ -40,30 +40,25 @@ ph_rc ph_native_bytes(const ph_native *p, const int64_t *size, int value, size_t
     return PH_OK;
 }
 
-/* Everything need() and bind() agree on. */
-typedef struct places {
-    ph_life *life; /* [n_buffers]; bytes 0 for those that are not temporaries of their own */
-    size_t  *order;
-    size_t   input, temps, hand, scratch, total;
-} places;
-
-static ph_rc place_buffers(const ph_native *p, const int64_t *size, places *out, ph_err *err) {
+/* life, order: [n_buffers]; life.bytes is 0 for those that are not temporaries of their own. */
+static ph_rc place_buffers(const ph_native *p, const int64_t *size, ph_life *life, size_t *order, ph_places *out,
+                           ph_err *err) {
     for (size_t i = 0; i < p->n_buffers; i++) {
         const ph_buffer *f = &p->buffer[i];
         size_t           bytes = 0;
-        out->life[i] = (ph_life){.first = f->first < 0 ? 0 : f->first, .last = f->last < 0 ? 0 : f->last};
+        life[i] = (ph_life){.first = f->first < 0 ? 0 : f->first, .last = f->last < 0 ? 0 : f->last};
         if (f->home == PH_HOME_STATE || f->home == PH_HOME_CONSTANT || f->is_lent) continue;
         PH_TRY(ph_native_bytes(p, size, f->value, &bytes, err));
         if (f->home == PH_HOME_INPUT) {
             out->input += ph_round_up(bytes, PH_ALIGN);
         } else if (f->same == (int)i) {
-            out->life[i].bytes = bytes;
+            life[i].bytes = bytes;
         }
     }
-    return ph_layout(out->life, p->n_buffers, out->order, &out->temps, err);
+    return ph_layout(life, p->n_buffers, order, &out->temps, err);
 }
 
-static ph_rc place_scratch(const ph_native *p, const int64_t *size, places *out, ph_err *err) {
+static ph_rc place_scratch(const ph_native *p, const int64_t *size, ph_places *out, ph_err *err) {
     size_t alone = 0;
     for (size_t i = 0; i < p->n_steps; i++) {
         const ph_step *s = &p->step[i];
@@ -82,8 +77,10 @@ static ph_rc place_scratch(const ph_native *p, const int64_t *size, places *out,
     return PH_OK;
 }
 
-static ph_rc place_all(const ph_native *p, const int64_t *size, places *out, ph_err *err) {
-    PH_TRY(place_buffers(p, size, out, err));
+static ph_rc place_all(const ph_native *p, const int64_t *size, ph_life *life, size_t *order, ph_places *out,
+                       ph_err *err) {
+    *out = (ph_places){0};
+    PH_TRY(place_buffers(p, size, life, order, out, err));
     PH_TRY(place_scratch(p, size, out, err));
     out->temps = ph_round_up(out->temps, PH_ALIGN);
     if (ph_add_over(out->input, out->temps, &out->total) ||
