@@ -41,8 +41,8 @@ ph_rc ph_native_bytes(const ph_native *p, const int64_t *size, int value, size_t
 }
 
 /* life, order: [n_buffers]; life.bytes is 0 for those that are not temporaries of their own. */
-static ph_rc place_buffers(const ph_native *p, const int64_t *size, ph_life *life, size_t *order, ph_places *out,
-                           ph_err *err) {
+static ph_rc place_buffers(const ph_native *p, const int64_t *size, ph_life *life, size_t *order,
+                           ph_places *out, ph_err *err) {
     for (size_t i = 0; i < p->n_buffers; i++) {
         const ph_buffer *f = &p->buffer[i];
         size_t           bytes = 0;
@@ -103,18 +103,18 @@ static ph_rc is_within(const ph_native *p, const ph_syms *syms, const ph_syms *m
 ph_rc ph_native_need(const ph_program *program, const ph_syms *syms, ph_need *out, size_t *scratch,
                      ph_err *err) {
     const ph_native *p = (const ph_native *)program;
-    places           at = {0};
+    ph_places        at;
     int64_t         *size = malloc((p->n_dims + 1) * sizeof *size);
-    at.life = malloc((p->n_buffers + 1) * sizeof *at.life);
-    at.order = malloc((p->n_buffers + 1) * sizeof *at.order);
-    ph_rc rc = PH_OK;
-    if (!size || !at.life || !at.order) rc = PH_FAIL(err, PH_ENOMEM, "a plan of %zu buffers", p->n_buffers);
+    ph_life         *life = malloc((p->n_buffers + 1) * sizeof *life);
+    size_t          *order = malloc((p->n_buffers + 1) * sizeof *order);
+    ph_rc            rc = PH_OK;
+    if (!size || !life || !order) rc = PH_FAIL(err, PH_ENOMEM, "a plan of %zu buffers", p->n_buffers);
     if (!rc) rc = is_within(p, syms, &p->base.max, "compiled", err);
     if (!rc) rc = ph_native_sizes(p, syms, size, err);
-    if (!rc) rc = place_all(p, size, &at, err);
+    if (!rc) rc = place_all(p, size, life, order, &at, err);
     free(size);
-    free(at.life);
-    free(at.order);
+    free(life);
+    free(order);
     if (rc) return rc;
     *out = (ph_need){.input = at.input,
                      .activations = at.temps,
@@ -126,13 +126,32 @@ ph_rc ph_native_need(const ph_program *program, const ph_syms *syms, ph_need *ou
     return PH_OK;
 }
 
+/* Offsets for these sizes; nothing to do when they are those of the last time, as in a row of single steps.
+ */
+static ph_rc place_for(ph_native *p, const ph_syms *syms, ph_err *err) {
+    if (p->is_placed && !memcmp(&p->bound, syms, sizeof *syms)) return PH_OK;
+    p->is_placed = 0;
+    PH_TRY(is_within(p, syms, &p->base.max, "compiled", err));
+    PH_TRY(ph_native_sizes(p, syms, p->size, err));
+    PH_TRY(place_all(p, p->size, p->life, p->order, &p->places, err));
+    for (size_t i = 0; i < p->n_buffers; i++) {
+        ph_buffer *f = &p->buffer[i];
+        f->bytes = 0;
+        if (f->home == PH_HOME_INPUT || f->home == PH_HOME_TEMP)
+            PH_TRY(ph_native_bytes(p, p->size, f->value, &f->bytes, err));
+    }
+    p->bound = *syms;
+    p->is_placed = 1;
+    return PH_OK;
+}
+
 /* Pointers from offsets. */
-static void settle(ph_native *p, const places *at, unsigned char *memory) {
-    unsigned char *temps = memory + at->input, *input = memory;
-    p->scratch = temps + at->temps;
-    p->scratch_bytes = at->scratch;
+static void settle(ph_native *p, unsigned char *memory) {
+    unsigned char *temps = memory + p->places.input, *input = memory;
+    p->scratch = temps + p->places.temps;
+    p->scratch_bytes = p->places.scratch;
     for (int i = 0; i < p->n_hands; i++)
-        p->hand[i] = (ph_hand){.memory = p->scratch + (size_t)i * at->hand, .held = SIZE_MAX};
+        p->hand[i] = (ph_hand){.memory = p->scratch + (size_t)i * p->places.hand, .held = SIZE_MAX};
     for (size_t i = 0; i < p->n_buffers; i++) {
         ph_buffer *f = &p->buffer[i];
         if (f->is_lent) {
@@ -141,7 +160,7 @@ static void settle(ph_native *p, const places *at, unsigned char *memory) {
             f->own = f->at = input;
             input += ph_round_up(f->bytes, PH_ALIGN);
         } else if (f->home == PH_HOME_TEMP && f->same == (int)i) {
-            f->own = f->at = temps + at->life[i].offset;
+            f->own = f->at = temps + p->life[i].offset;
         }
     }
     for (size_t i = 0; i < p->n_buffers; i++) {
@@ -153,30 +172,21 @@ static void settle(ph_native *p, const places *at, unsigned char *memory) {
 
 ph_rc ph_native_bind(ph_program *program, const ph_syms *syms, const ph_bind *b, ph_err *err) {
     ph_native *p = (ph_native *)program;
-    places     at = {.life = p->life, .order = p->order};
     p->is_bound = 0;
     ph_native_reset(program);
-    PH_TRY(is_within(p, syms, &p->base.max, "compiled", err));
-    PH_TRY(ph_native_sizes(p, syms, p->size, err));
-    PH_TRY(place_all(p, p->size, &at, err));
-    if (b->bytes < at.total)
+    PH_TRY(place_for(p, syms, err));
+    if (b->bytes < p->places.total)
         return PH_FAIL(err, PH_ELIMIT, "graph '%s' wants %zu bytes for these sizes, %zu given",
-                       ph_native_graph(p)->name, at.total, b->bytes);
+                       ph_native_graph(p)->name, p->places.total, b->bytes);
     if ((uintptr_t)b->memory % PH_ALIGN)
         return PH_FAIL(err, PH_EUSAGE, "graph '%s': memory must be %d-byte aligned", ph_native_graph(p)->name,
                        PH_ALIGN);
-    for (size_t i = 0; i < p->n_buffers; i++) {
-        ph_buffer *f = &p->buffer[i];
-        f->bytes = 0;
-        if (f->home == PH_HOME_INPUT || f->home == PH_HOME_TEMP)
-            PH_TRY(ph_native_bytes(p, p->size, f->value, &f->bytes, err));
-        if (f->home == PH_HOME_STATE && !b->kv)
+    for (size_t i = 0; i < p->n_buffers; i++)
+        if (p->buffer[i].home == PH_HOME_STATE && !b->kv)
             return PH_FAIL(err, PH_EUSAGE, "graph '%s' has a state, and no KV cache was given",
                            ph_native_graph(p)->name);
-    }
-    settle(p, &at, b->memory);
+    settle(p, b->memory);
     p->kv = b->kv;
-    p->bound = *syms;
     p->is_bound = 1;
     return PH_OK;
 }
