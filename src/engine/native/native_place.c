@@ -50,7 +50,9 @@ static ph_rc place_buffers(const ph_native *p, const int64_t *size, ph_life *lif
         if (f->home == PH_HOME_STATE || f->home == PH_HOME_CONSTANT || f->is_lent) continue;
         PH_TRY(ph_native_bytes(p, size, f->value, &bytes, err));
         if (f->home == PH_HOME_INPUT) {
-            out->input += ph_round_up(bytes, PH_ALIGN);
+            if (ph_add_over(out->input, ph_round_up(bytes, PH_ALIGN), &out->input))
+                return PH_FAIL(err, PH_ELIMIT, "graph '%s': its inputs are too large",
+                               ph_native_graph(p)->name);
         } else if (f->same == (int)i) {
             life[i].bytes = bytes;
         }

@@ -328,6 +328,6 @@ void eh_lm_rows(const eh_lm *m, int32_t *ids, int32_t *rows, int sequence, int s
         memset(row, 0, PH_ROW_FIELDS * sizeof *row);
         row[PH_ROW_SEQUENCE] = sequence;
         row[PH_ROW_INDEX] = row[PH_ROW_POS_T] = row[PH_ROW_POS_H] = row[PH_ROW_POS_W] = at;
-        row[PH_ROW_SPAN] = at + 1;
+        row[PH_ROW_SPAN] = at < m->together ? m->together : at + 1;
     }
 }

@@ -133,6 +133,8 @@ void test_language_definition(void) {
     against_definition(m, "f16, biases, pairs");
     m.window = 9, m.kv_heads = 1, m.softcap = 2.5f, m.embed = PH_F16;
     against_definition(m, "window, one key head, softcap");
+    m.together = 67;
+    against_definition(m, "spans in both directions, longer than a page and than the window");
     m = eh_lm_small;
     m.d = 64, m.heads = 4, m.kv_heads = 4, m.ff = 96, m.weights = PH_Q8_0, m.embed = PH_Q4_0;
     against_definition(m, "q8_0");
@@ -208,6 +210,33 @@ void test_language_neighbours(void) {
     eh_store_close(&s);
     free(alone);
     free(first);
+}
+
+/* A program bound for many rows runs few of them; what it makes of them is the same. */
+void test_language_fewer_than_bound(void) {
+    eh_store s;
+    eh_lm    m = odd_model();
+    lm       l;
+    float   *want = logits_room();
+    int      a;
+    eh_store_open(&s);
+    ph_graph *g = eh_lm_graph(&m, &s);
+    if (open_on(&l, &m, g, 2, ph_cpu_features())) {
+        feed_all(&l, 1, TOKENS, want);
+        CHECK(!ph_kv_begin(l.kv, &a, NULL) && !ph_kv_extend(l.kv, a, 33, NULL));
+        bind_rows(&l, TOKENS);
+        for (int from = 0; from < 33; from += from ? 1 : 31) {
+            int     n = from ? 1 : 31;
+            ph_syms syms = eh_syms(n, n, 0, 0, 0);
+            eh_lm_rows(&m, at(&l, l.ids), at(&l, l.rows), a, 1, from, n);
+            eh_go(&l.run, syms);
+            eh_same(at(&l, l.logits), &want[(size_t)(from * m.vocab)], (size_t)(n * m.vocab), "few rows");
+        }
+    }
+    close_on(&l);
+    ph_graph_close(g);
+    eh_store_close(&s);
+    free(want);
 }
 
 /* ---- stopping and going on ---- */

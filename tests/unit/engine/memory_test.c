@@ -20,6 +20,15 @@ static size_t touched(const eh_run *r) {
     return n;
 }
 
+/* Words that are no longer what memset left. */
+static size_t words_touched(const eh_run *r) {
+    size_t n = 0;
+    for (size_t i = 0; i + 4 <= r->bytes; i += 4)
+        n += r->memory[i] != 0xa5 || r->memory[i + 1] != 0xa5 || r->memory[i + 2] != 0xa5 ||
+             r->memory[i + 3] != 0xa5;
+    return n;
+}
+
 void test_memory_exact(void) {
     eh_store s;
     eh_lm    m = eh_lm_small;
@@ -49,6 +58,10 @@ void test_memory_exact(void) {
             CHECK_SAY(i < 2 || need.activations <= (size_t)(200 * (2 * m.d + m.ff + m.heads * m.head) * 4 +
                                                             200 * m.head * 4 + 4096),
                       "%zu bytes", need.activations);
+            size_t used = words_touched(&r) * 4;
+            /* One row leaves the kernels' own scratch alone. */
+            CHECK_SAY(!i || used > scratch / 100 * 95, "%d rows: %zu of %zu bytes used", sizes[i], used,
+                      scratch);
             /* One worker: its scratch is at the end, and the largest step reaches into its last part. */
             CHECK_SAY(touched(&r) > need.input + need.activations, "%zu of %zu", touched(&r), r.bytes);
         }
@@ -276,6 +289,36 @@ void test_taps(void) {
     ph_arena_close(&arena);
     ph_kv_close(kv);
     ph_kv_close(kv2);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* Spans by step kind when a trace is given. */
+void test_trace(void) {
+    eh_store  s;
+    eh_run    r = {0};
+    ph_trace *trace;
+    ph_syms   syms = eh_syms(9, 1, 0, 0, 0);
+    int       a;
+    eh_store_open(&s);
+    ph_graph  *g = eh_lm_graph(&eh_lm_small, &s);
+    ph_kv     *kv = eh_lm_cache(&eh_lm_small, 1, 64);
+    ph_compile how = {.max = syms};
+    ph_kernels_init(&r.kernels, 0);
+    CHECK(!ph_trace_open(&trace, 256, NULL) && !ph_threads_open(&r.threads, 2, NULL));
+    CHECK(!ph_kv_begin(kv, &a, NULL) && !ph_kv_extend(kv, a, 9, NULL));
+    ph_engine_env env = {.threads = r.threads, .kernels = &r.kernels, .trace = trace};
+    CHECK(!ph_engine_native.open(&r.engine, &env, NULL));
+    CHECK(!ph_engine_native.compile(r.engine, g, &how, &r.program, NULL));
+    if (eh_bind(&r, syms, kv)) {
+        fill_inputs(&r, g, &eh_lm_small, a, 0, 9);
+        eh_go(&r, syms);
+        CHECK(ph_trace_count(trace, "linear") == 4 * 2 + 1 && ph_trace_count(trace, "append") == 2);
+        CHECK(ph_trace_count(trace, "attend") == 2 && ph_trace_count(trace, "eval") == 0);
+    }
+    eh_close(&r);
+    ph_trace_close(trace);
+    ph_kv_close(kv);
     ph_graph_close(g);
     eh_store_close(&s);
 }
