@@ -28,7 +28,9 @@ ph_rc ph_build_open(ph_tok_build *b, const char *where, ph_err *err) {
     t->word_chars_max = 100;
     size_t n = strlen(where) < sizeof t->name ? strlen(where) : sizeof t->name - 1;
     memcpy(t->name, where, n);
-    return PH_OK;
+    ph_rc rc = ph_bytes_push(&b->blob, "", 1, err); /* so that the blob is never NULL */
+    if (rc) ph_build_close(b);
+    return rc;
 }
 
 void ph_build_close(ph_tok_build *b) {
