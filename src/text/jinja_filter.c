@@ -150,6 +150,7 @@ ph_rc ph_jf_indent(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
         PH_TRY(ph_js_put(r, &pad, " ", 1, PH_JINJA_TRUSTED));
     PH_TRY(ph_js_done(r, &pad, &margin));
     if (self.kind == PH_J_UNDEF) return ph_j_undef_used(r, self);
+    if (self.kind != PH_J_STR) return PH_J_FAIL(r, "TypeError: indent takes a str, not %s", ph_j_type(self));
     /* an added newline keeps the last empty line, as the original does */
     PH_TRY(ph_js_lit(r, "\n", &text));
     PH_TRY(ph_js_concat(r, s, text.u.p, &text));
@@ -167,8 +168,10 @@ ph_rc ph_jf_indent(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
 ph_rc ph_jf_truncate_of(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
     const ph_jstr *s, *end;
     int64_t        length, leeway;
-    ph_jv          v, cut;
+    ph_jv          cut;
     ph_jstr        space = {.p = " ", .n = 1};
+    size_t         size;
+    PH_TRY(ph_j_len(r, self, &size));
     PH_TRY(ph_jf_str(r, self, &s));
     PH_TRY(ph_jf_int(r, arg[0], 255, &length));
     if (!ph_jf_given(arg[2])) PH_TRY(ph_js_lit(r, "...", &arg[2]));
@@ -179,9 +182,10 @@ ph_rc ph_jf_truncate_of(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
         return PH_J_FAIL(r, "AssertionError: expected length >= %zu, got %lld", ph_js_chars(end),
                          (long long)length);
     if (leeway < 0) return PH_J_FAIL(r, "AssertionError: expected leeway >= 0, got %lld", (long long)leeway);
-    v = ph_j_ptr(PH_J_STR, s);
-    *out = v;
-    if ((int64_t)ph_js_chars(s) <= length || (int64_t)ph_js_chars(s) - length <= leeway) return PH_OK;
+    *out = self;
+    if ((int64_t)size <= length || (int64_t)size - length <= leeway) return PH_OK;
+    if (self.kind != PH_J_STR)
+        return PH_J_FAIL(r, "TypeError: truncate takes a str, not %s", ph_j_type(self));
     PH_TRY(ph_js_part(r, s, 0, ph_js_offset(s, (size_t)keep), &cut));
     size_t at = ph_j_truth(arg[1]) ? SIZE_MAX : ph_js_rfind(cut.u.p, ph_j_str(cut)->n, &space);
     if (at != SIZE_MAX) PH_TRY(ph_js_part(r, s, 0, at, &cut));
@@ -231,7 +235,7 @@ ph_rc ph_jf_urlencode(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
     const ph_jstr *s;
     ph_jbuf        b = {0};
     (void)arg;
-    if (self.kind != PH_J_STR && !ph_j_is_num(self))
+    if (self.kind == PH_J_DICT || self.kind == PH_J_LIST || self.kind == PH_J_TUPLE)
         return PH_J_FAIL(r, "TypeError: urlencode takes a string here, not %s", ph_j_type(self));
     PH_TRY(ph_jf_str(r, self, &s));
     for (size_t i = 0; i < s->n; i++) {
@@ -361,6 +365,8 @@ ph_rc ph_jf_to_int(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
     PH_TRY(ph_jf_int(r, arg[1], 10, &base));
     *out = ph_jf_given(arg[0]) ? arg[0] : ph_j_int(0);
     if (self.kind == PH_J_UNDEF) return ph_j_undef_used(r, self);
+    if (self.kind == PH_J_FLOAT && !float_to_int(self.u.f, &i) && !isnan(self.u.f))
+        return PH_J_FAIL(r, "OverflowError: an integer beyond 64 bits");
     if (ph_j_is_int(self))
         *out = ph_j_int(self.u.i);
     else if (self.kind == PH_J_FLOAT && float_to_int(self.u.f, &i))

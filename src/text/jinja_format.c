@@ -25,15 +25,17 @@ static ph_rc pad(ph_jrun *r, ph_jbuf *out, const ph_jbuf *b, const spec *s, char
     int64_t n = (int64_t)ph_js_chars(&text), extra = s->width > n ? s->width - n : 0;
     int64_t before = align == '>' || align == '=' ? extra : align == '^' ? extra / 2 : 0;
     size_t  head = 0;
+    /* blanks and zeros belong to the number; another filling may have been typed */
+    int mark = s->fill[0] == ' ' || s->fill[0] == '0' ? PH_JINJA_TRUSTED : PH_JINJA_DATA;
     if (align == '=' && text.n) {
         head = text.p[0] == '-' || text.p[0] == '+' || text.p[0] == ' ';
         if (s->alt && text.n >= head + 2 && text.p[head] == '0' && strchr("xXob", text.p[head + 1]))
             head += 2;
     }
     PH_TRY(ph_js_put_part(r, out, &text, 0, head));
-    for (int64_t i = 0; i < before; i++) PH_TRY(ph_js_put(r, out, s->fill, s->fill_n, PH_JINJA_TRUSTED));
+    for (int64_t i = 0; i < before; i++) PH_TRY(ph_js_put(r, out, s->fill, s->fill_n, mark));
     PH_TRY(ph_js_put_part(r, out, &text, head, text.n - head));
-    for (int64_t i = before; i < extra; i++) PH_TRY(ph_js_put(r, out, s->fill, s->fill_n, PH_JINJA_TRUSTED));
+    for (int64_t i = before; i < extra; i++) PH_TRY(ph_js_put(r, out, s->fill, s->fill_n, mark));
     return PH_OK;
 }
 
@@ -117,7 +119,7 @@ static ph_rc char_of(ph_jrun *r, ph_jv v, ph_jv *out) {
     }
     if (!ph_j_is_int(v)) return PH_J_FAIL(r, "TypeError: %%c requires int or char");
     if (v.u.i < 0 || v.u.i > 0x10FFFF) return PH_J_FAIL(r, "OverflowError: %%c arg not in range(0x110000)");
-    PH_TRY(ph_js_put_cp(r, &b, (uint32_t)v.u.i, PH_JINJA_TRUSTED));
+    PH_TRY(ph_js_put_cp(r, &b, (uint32_t)v.u.i, PH_JINJA_DATA)); /* never a letter made from a number */
     return ph_js_done(r, &b, out);
 }
 
@@ -250,7 +252,7 @@ ph_rc ph_j_percent(ph_jrun *r, const ph_jstr *f, ph_jv args, ph_jv *out) {
         PH_TRY(one_percent(r, &b, f, &i, &a));
     }
     size_t given = args.kind == PH_J_TUPLE ? ((const ph_jlist *)args.u.p)->n : 1;
-    if (a.at < given && !keyed && args.kind != PH_J_DICT && args.kind != PH_J_LIST)
+    if (a.at < given && !keyed && args.kind != PH_J_DICT && args.kind != PH_J_LIST && args.kind != PH_J_RANGE && args.kind != PH_J_UNDEF)
         return PH_J_FAIL(r, "TypeError: not all arguments converted during string formatting");
     return ph_js_done(r, &b, out);
 }

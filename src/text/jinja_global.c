@@ -125,7 +125,9 @@ GLOBAL(strftime_now) {
     size_t n = strftime(text, sizeof text, format, &tm);
 #pragma GCC diagnostic pop
     if (!n) return PH_J_FAIL(r, "strftime_now: the result is longer than %zu bytes", sizeof text);
-    PH_TRY(ph_js_put(r, &b, text, n - 1, PH_JINJA_TRUSTED));
+    int mark = PH_JINJA_TRUSTED;
+    for (size_t i = 0; i < f->n; i++) mark &= ph_js_mark(f, i);
+    PH_TRY(ph_js_put(r, &b, text, n - 1, mark));
     return ph_js_done(r, &b, out);
 }
 

@@ -98,6 +98,7 @@ static ph_rc floats(ph_jrun *r, int op, double a, double b, ph_jv *out) {
         else if (!(m < 0) && !(m > 0) && !isnan(m))
             m = copysign(0.0, b);
         x = op == PH_JO_MOD ? m : floor((a - m) / b + 0.5);
+        if (op == PH_JO_FLOOR && !(x < 0) && !(x > 0) && !isnan(x)) x = copysign(0.0, a / b);
         if (op == PH_JO_FLOOR && !isfinite(x)) x = floor(a / b);
         break;
     default:
