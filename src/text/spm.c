@@ -10,8 +10,9 @@
 #include "text/bpe_heap.h"
 #include "text/utf8.h"
 
-typedef struct split { /* an unused piece and where it was joined, to undo it */
+typedef struct split { /* an unused piece and how it was joined, to undo it */
     uint32_t at, n, left;
+    int32_t  before, before_right; /* the last split of its left part, of its right part; -1 */
 } split;
 
 typedef struct work {
@@ -37,32 +38,31 @@ static ph_rc offer(work *k, int32_t left, ph_err *err) {
 }
 
 /* Emit bytes [at, at + n) as the pieces of which they were merged, unused ones undone; splits in scratch 2, a
- * stack of ranges in scratch 3. */
-static ph_rc emit(work *k, ph_model_scratch *s, size_t n_splits, uint32_t at, uint32_t n, ph_ids *out,
+ * stack of ranges (before: where their splits begin) in scratch 3. */
+static ph_rc emit(work *k, ph_model_scratch *s, int32_t last, uint32_t at, uint32_t n, ph_ids *out,
                   ph_err *err) {
     const ph_tokenizer *t = k->t;
     size_t              depth = 0;
     PH_TRY(ph_room_grow(&s->at[3], &s->cap[3], 0, 2, sizeof(split), err));
-    ((split *)s->at[3])[depth++] = (split){at, n, 0};
+    ((split *)s->at[3])[depth++] = (split){.at = at, .n = n, .before = last};
     while (depth) {
         split        top = ((split *)s->at[3])[--depth];
-        int32_t      id = piece_of(k, top.at, top.n);
-        const split *found = NULL;
-        if (id >= 0 && (t->flags[id] & PH_TOK_UNUSED))
-            for (size_t i = n_splits; i-- > 0 && !found;) {
-                const split *c = &((const split *)s->at[2])[i];
-                if (c->at == top.at && c->n == top.n) found = c;
-            }
+        int32_t      id = piece_of(k, top.at, top.n), i = top.before;
+        const split *all = s->at[2];
+        int          found = id >= 0 && (t->flags[id] & PH_TOK_UNUSED);
+        while (found && i >= 0 && all[i].n > top.n) i = all[i].before;
+        found = found && i >= 0 && all[i].n == top.n;
         if (found) {
-            uint32_t left = found->left;
+            split c = all[i];
             PH_TRY(ph_room_grow(&s->at[3], &s->cap[3], depth, 2, sizeof(split), err));
-            ((split *)s->at[3])[depth++] = (split){top.at + left, top.n - left, 0};
-            ((split *)s->at[3])[depth++] = (split){top.at, left, 0};
+            ((split *)s->at[3])[depth++] =
+                (split){.at = c.at + c.left, .n = c.n - c.left, .before = c.before_right};
+            ((split *)s->at[3])[depth++] = (split){.at = c.at, .n = c.left, .before = c.before};
         } else if (id >= 0) {
             PH_TRY(ph_ids_push(out, id, err));
         } else if (t->byte_fallback) {
-            for (uint32_t i = 0; i < top.n; i++) {
-                int32_t byte = t->byte_id[k->word[top.at + i]];
+            for (uint32_t c = 0; c < top.n; c++) {
+                int32_t byte = t->byte_id[k->word[top.at + c]];
                 if (byte < 0) byte = t->unk_id;
                 if (byte >= 0) PH_TRY(ph_ids_push(out, byte, err));
             }
@@ -82,7 +82,7 @@ static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is
     ph_bpe_begin(&k.w, s);
     for (size_t i = 0, step; i < n; i += step) {
         step = ph_utf8_length(word[i]);
-        PH_TRY(ph_bpe_push(&k.w, 0, i, step, err));
+        PH_TRY(ph_bpe_push(&k.w, -1, i, step, err));
     }
     ph_bpe_link(&k.w);
     for (size_t i = 0; i + 1 < k.w.n; i++) PH_TRY(offer(&k, (int32_t)i, err));
@@ -91,11 +91,13 @@ static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is
         if (!l->n || l->next < 0) continue;
         const ph_bpe_symbol *r = &k.w.symbol[l->next];
         if ((size_t)l->n + r->n != t->piece[top.id].n) continue; /* stale: one of them has grown */
+        int32_t last = l->id;                                    /* of a symbol: its newest split */
         if (t->flags[top.id] & PH_TOK_UNUSED) {
             PH_TRY(ph_room_grow(&s->at[2], &s->cap[2], n_splits, 1, sizeof(split), err));
-            ((split *)s->at[2])[n_splits++] = (split){l->at, l->n + r->n, l->n};
+            last = (int32_t)n_splits;
+            ((split *)s->at[2])[n_splits++] = (split){l->at, l->n + r->n, l->n, l->id, r->id};
         }
-        ph_bpe_join(&k.w, top.at, top.id);
+        ph_bpe_join(&k.w, top.at, last);
         PH_TRY(offer(&k, k.w.symbol[top.at].prev, err));
         PH_TRY(offer(&k, top.at, err));
     }
@@ -103,7 +105,7 @@ static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is
         const ph_bpe_symbol *c = &k.w.symbol[i];
         size_t               before = out->n;
         if (!c->n) continue;
-        PH_TRY(emit(&k, s, n_splits, c->at, c->n, out, err));
+        PH_TRY(emit(&k, s, c->id, c->at, c->n, out, err));
         int is_unknown = out->n == before + 1 && out->at[before] == t->unk_id;
         if (is_unknown && was_unknown) out->n--; /* SentencePiece fuses neighbours that it does not know */
         was_unknown = is_unknown;
