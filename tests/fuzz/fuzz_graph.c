@@ -40,11 +40,11 @@ static ph_shape take_shape(bytes *b) {
 }
 
 static const char *const attr_names[] = {
-    "axis",         "perm",      "strides",     "pads",   "dilations", "group",
-    "to",           "keepdims",  "num_outputs", "alpha",  "num_heads", "interleaved",
-    "epsilon",      "dim",       "scaling",     "factor", "theta",     "q_num_heads",
-    "kv_num_heads", "is_causal", "allowzero",   "mrope",  "auto_pad",  "rotary_embedding_dim",
-    "layer",        "window"};
+    "axis",         "perm",      "strides",          "pads",     "dilations", "group",
+    "to",           "keepdims",  "num_outputs",      "alpha",    "num_heads", "interleaved",
+    "epsilon",      "dim",       "scaling",          "factor",   "theta",     "q_num_heads",
+    "kv_num_heads", "is_causal", "allowzero",        "mrope",    "auto_pad",  "rotary_embedding_dim",
+    "layer",        "window",    "original_context", "beta_fast"};
 enum { N_ATTR_NAMES = (int)(sizeof attr_names / sizeof *attr_names) };
 
 static ph_attr take_attr(bytes *b, int64_t list[4]) {
@@ -65,7 +65,7 @@ static void take_leaf(bytes *b, ph_graph *g, int i) {
     static const ph_dtype types[] = {PH_F32, PH_F32, PH_I64, PH_I32, PH_BOOL, PH_F32};
     char                  name[16];
     int64_t               list[4];
-    int                   kind = take(b) % 5;
+    int                   kind = take(b) % 6;
     snprintf(name, sizeof name, "v%d", i);
     if (kind == 0) { /* a list, as shapes and axes are given */
         int n = take(b) % 5;
@@ -80,6 +80,8 @@ static void take_leaf(bytes *b, ph_graph *g, int i) {
             ph_graph_constant(g, name, PH_F32, s, zeros);
         else
             ph_graph_state(g, name);
+    } else if (kind == 5) { /* the rows of a step */
+        ph_graph_input(g, name, PH_I32, ph_shape_of(2, ph_dim_sym(PH_SYM_R), ph_dim_of(PH_ROW_FIELDS)));
     } else {
         ph_graph_input(g, name, types[take(b) % 6], take_shape(b));
     }
@@ -106,7 +108,8 @@ static void take_node(bytes *b, ph_graph *g, int i) {
 }
 
 /* Arrays for the inputs; 0: too large, or a state. */
-static int feed_all(const ph_graph *g, const ph_syms *syms, ph_feed *feeds, size_t *n, ph_arena *arena) {
+static int feed_all(const ph_graph *g, const ph_syms *syms, ph_feed *feeds, size_t *n, ph_kv *kv,
+                    ph_arena *arena) {
     *n = 0;
     for (size_t i = 0; i < g->n_values; i++) {
         const ph_value *v = &g->value[i];
@@ -118,8 +121,12 @@ static int feed_all(const ph_graph *g, const ph_syms *syms, ph_feed *feeds, size
         for (int d = 0; d < v->shape.rank; d++)
             assert(!ph_dim_eval(v->shape.dim[d], syms, &f->array.dim[d], NULL));
         assert(!ph_arena_zero(arena, &f->array.data, (size_t)count, ph_dtype_bytes(v->dtype), NULL));
-        for (int64_t k = 0; k < count; k++)
+        if (v->cls == PH_VALUE_STATE) f->array.kv = kv;
+        for (int64_t k = 0; k < count; k++) {
             if (v->dtype == PH_F32) ((float *)f->array.data)[k] = (float)(k % 7) - 3;
+            /* Rows: token 70 of sequence 0, which has 80. */
+            if (v->dtype == PH_I32) ((int32_t *)f->array.data)[k] = k % PH_ROW_FIELDS ? 70 : 0;
+        }
     }
     return 1;
 }
@@ -156,6 +163,20 @@ static void check_passes(ph_graph *g, const ph_syms *syms, const ph_feed *feeds,
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* A cache with layers of several forms, and one sequence of 80 tokens. */
+static ph_kv *cache_of(void) {
+    ph_kv_layer layer[] = {{1, 2, 2}, {2, 1, 1}, {1, 4, 4}, {1, 8, 8}};
+    ph_kv_spec  spec = {layer, 4, 1, 100, 100, PH_F16};
+    ph_kv      *kv = NULL;
+    int         sequence;
+    assert(!ph_kv_open(&kv, &spec, NULL) && !ph_kv_begin(kv, &sequence, NULL) &&
+           !ph_kv_extend(kv, sequence, 80, NULL));
+    for (int l = 0; l < 4; l++)
+        for (int at = 0; at < 80; at += PH_KV_PAGE)
+            memset(ph_kv_at(kv, l, sequence, at)->k, 0x11, ph_kv_page_bytes(&spec, l));
+    return kv;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static ph_kernels kernels;
     bytes             b = {data, size};
@@ -167,7 +188,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ph_syms           syms = {{3, 1, 2, 2, 4}};
     if (!kernels.softmax) ph_kernels_init(&kernels, 0);
     if (ph_graph_open(&g, "fuzz", &err)) return 0;
-    int leaves = 1 + take(&b) % INPUTS_MAX;
+    ph_kv *kv = cache_of();
+    int    leaves = 1 + take(&b) % INPUTS_MAX;
     for (int i = 0; i < leaves; i++) take_leaf(&b, g, i);
     for (int i = 0; i < NODES_MAX && b.n; i++) take_node(&b, g, i);
     assert(!ph_arena_open_growing(&arena, 1 << 16, &err));
@@ -177,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ph_array *all = calloc(g->n_values + 1, sizeof *all);
         ph_graph_dot(g, ignore, &written);
         assert(written);
-        if (feed_all(g, &syms, feeds, &n_feeds, &arena)) {
+        if (feed_all(g, &syms, feeds, &n_feeds, kv, &arena)) {
             ph_rc rc = ph_graph_eval(g, &syms, feeds, n_feeds, NULL, all, &kernels, &arena, &err);
             if (rc)
                 assert(*err.msg && rc != PH_EBUG);
@@ -189,5 +211,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     ph_arena_close(&arena);
     ph_graph_close(g);
+    ph_kv_close(kv);
     return 0;
 }
