@@ -1,10 +1,13 @@
-/* decoder.c - the language graph of the Llama line, and the config keys that shape it.
+/* decoder.c - the language graph of the Llama line.  decoder_read.c reads the keys that shape it.
  *
  *     ids [R] ─ Gather ─ x [R, d] ─ (ScatterND visual) ─┬─ norm ─ q, k, v ─ rope ─ CachedAttention ─ o ─┐
  *                                                       └──────────────────── Add ◄──────────────────────┘
  *                                   per layer, then     ┬─ norm ─ act(gate) * up ─ down ─┐
  *                                                       └──────────── Add ◄──────────────┘
  *     x [S, d] = Gather(x, out_rows) ─ norm ─ head ─ logits [S, vocab]
+ *
+ * What families of this line do otherwise (norms of q and k, norms before the sums, fused products, soft
+ * caps, layers of two kinds) is data in ph_decoder.
  *
  * Source: arXiv:2302.13971 (Llama); GQA arXiv:2305.13245; reference: transformers modeling_llama.py.
  */
@@ -14,165 +17,128 @@
 #include <stdio.h>
 #include <string.h>
 
-static ph_rc read_rope(const ph_keys *k, const ph_source *s, ph_rope_spec *r, ph_err *err) {
-    ph_keys     scaling = ph_keys_under(k, "rope_scaling");
-    const char *kind = "none";
-    if (ph_keys_empty(&scaling)) scaling = ph_keys_under(k, "rope_parameters"); /* transformers 5 */
-    PH_TRY(ph_keys_float_or(k, "rope_theta", 10000.0, &r->theta, err));
-    PH_TRY(ph_keys_float_or(&scaling, "rope_theta", r->theta, &r->theta, err));
-    r->kind = "none";
-    r->factor = 1;
-    r->is_interleaved = s->is_gguf;
-    if (r->theta < 1)
-        return PH_FAIL(err, PH_EFORMAT, "%s: rope_theta is %g; it must be at least 1", k->where, r->theta);
-    if (ph_keys_empty(&scaling)) return PH_OK;
-    PH_TRY(ph_keys_text_or(&scaling, "type", "none", &kind, err));
-    PH_TRY(ph_keys_text_or(&scaling, "rope_type", kind, &kind, err));
-    if (!strcmp(kind, "default") || !strcmp(kind, "none")) return PH_OK;
-    if (!strcmp(kind, "linear"))
-        r->kind = "linear";
-    else if (!strcmp(kind, "llama3"))
-        r->kind = "llama3";
-    else if (!strcmp(kind, "yarn"))
-        r->kind = "yarn";
-    else
-        return PH_FAIL(err, PH_EUNSUP,
-                       "%s: rope scaling '%s' is not supported; none, linear, llama3 and yarn are", k->where,
-                       kind);
-    PH_TRY(ph_keys_float_or(&scaling, "factor", 1.0, &r->factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "low_freq_factor", 1.0, &r->low_freq_factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "high_freq_factor", 4.0, &r->high_freq_factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "beta_fast", 32.0, &r->beta_fast, err));
-    PH_TRY(ph_keys_float_or(&scaling, "beta_slow", 1.0, &r->beta_slow, err));
-    PH_TRY(ph_keys_float_or(&scaling, "attention_factor", 0.0, &r->attention_factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "original_max_position_embeddings", 0.0, &r->original_context, err));
-    if (!(r->factor > 0))
-        return PH_FAIL(err, PH_EFORMAT, "%s: rope_scaling factor is %g", k->where, r->factor);
-    return PH_OK;
-}
-
-/* Biases and tying: the config says so, or (GGUF, which has no such keys) the tensors themselves do. */
-static ph_rc read_extras(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
-    ph_names names;
-    int      attention_bias;
-    PH_TRY(ph_names_text(s, &names, err));
-    PH_TRY(ph_keys_bool_or(k, "attention_bias",
-                           ph_names_find(&names, "layers.0.self_attn.q_proj.bias") != NULL, &attention_bias,
-                           err));
-    d->has_qkv_bias = attention_bias;
-    d->has_o_bias = attention_bias && ph_names_find(&names, "layers.0.self_attn.o_proj.bias") != NULL;
-    PH_TRY(ph_keys_bool_or(k, "mlp_bias", ph_names_find(&names, "layers.0.mlp.up_proj.bias") != NULL,
-                           &d->has_mlp_bias, err));
-    PH_TRY(ph_keys_bool_or(k, "tie_word_embeddings", 0, &d->is_tied, err));
-    if (!ph_names_find(&names, "lm_head.weight")) d->is_tied = 1;
-    return PH_OK;
-}
-
-ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
-    double eps;
-    *d = (ph_decoder){0};
-    PH_TRY(ph_keys_int(k, "num_hidden_layers", 1, 1024, &d->n_layers, err));
-    PH_TRY(ph_keys_int(k, "hidden_size", 1, 1 << 17, &d->d_model, err));
-    PH_TRY(ph_keys_int(k, "num_attention_heads", 1, 1 << 12, &d->n_heads, err));
-    PH_TRY(ph_keys_int_or(k, "num_key_value_heads", 1, 1 << 12, d->n_heads, &d->n_kv_heads, err));
-    PH_TRY(ph_keys_int(k, "intermediate_size", 1, 1 << 20, &d->d_ff, err));
-    PH_TRY(ph_keys_int(k, "vocab_size", 1, 1 << 24, &d->vocab, err));
-    if (!ph_keys_has(k, "head_dim") && d->d_model % d->n_heads)
-        return PH_FAIL(
-            err, PH_EFORMAT,
-            "%s: hidden_size %d is no multiple of num_attention_heads %d, and head_dim is not given",
-            k->where, d->d_model, d->n_heads);
-    PH_TRY(ph_keys_int_or(k, "head_dim", 2, 1 << 12, d->d_model / d->n_heads, &d->d_head, err));
-    PH_TRY(ph_keys_int_or(k, "max_position_embeddings", 1, 1 << 28, 2048, &d->context, err));
-    PH_TRY(ph_keys_act_or(k, "hidden_act", PH_ACT_SILU, &d->act, err));
-    PH_TRY(ph_keys_float_or(k, "rms_norm_eps", 1e-6, &eps, err));
-    d->norm_eps = (float)eps;
-    if (d->n_heads % d->n_kv_heads)
-        return PH_FAIL(err, PH_EFORMAT, "%s: num_attention_heads %d is no multiple of num_key_value_heads %d",
-                       k->where, d->n_heads, d->n_kv_heads);
-    PH_TRY(ph_keys_int_or(k, "rope_dim", 2, 1 << 12, d->d_head, &d->rope.dim, err));
-    if (d->d_head % 2 || d->rope.dim % 2 || d->rope.dim > d->d_head)
-        return PH_FAIL(err, PH_EFORMAT,
-                       "%s: head_dim %d and rotary dimension %d must be even, the second no larger", k->where,
-                       d->d_head, d->rope.dim);
-    PH_TRY(read_rope(k, s, &d->rope, err));
-    if (d->rope.original_context <= 0) d->rope.original_context = d->context;
-    return read_extras(k, s, d, err);
-}
-
 /* What a layer's builder needs beside its number. */
 typedef struct deck {
     ph_graph         *g;
     const ph_decoder *d;
-    const ph_names   *names;
-    int               rows, kv, cos, sin;
+    ph_names          names;
+    int               rows, kv;
+    int               cos[PH_LAYER_KINDS_MAX], sin[PH_LAYER_KINDS_MAX];
 } deck;
 
-static int norm(const deck *b, int x, const char *name, const char *as) {
-    int w = ph_names_weight(b->names, b->g, ph_shape_of(1, ph_dim_of(b->d->d_model)), "%s.weight", name);
+static int norm_of(deck *b, int x, int n, const char *name, const char *as) {
+    int w = b->d->norm_adds_one && !b->names.is_gguf
+                ? ph_names_weight_plus(&b->names, b->g, n, 1.0F, name)
+                : ph_names_weight(&b->names, b->g, ph_shape_of(1, ph_dim_of(n)), "%s.weight", name);
     return ph_graph_node(b->g, "RMSNormalization", PH_IN(x, w), PH_ATTRS(PH_FLOAT("epsilon", b->d->norm_eps)),
                          "%s", as);
 }
 
-static int rotate(const deck *b, int x, int heads, const char *name, int layer) {
-    const ph_rope_spec *r = &b->d->rope;
-    return ph_graph_node(b->g, "RotaryEmbedding", PH_IN(x, b->cos, b->sin),
+static int norm(deck *b, int x, int layer, const char *name, const char *as) {
+    char full[96], named[96];
+    snprintf(full, sizeof full, "layers.%d.%s", layer, name);
+    snprintf(named, sizeof named, "layers.%d.%s", layer, as);
+    return norm_of(b, x, b->d->d_model, full, named);
+}
+
+/* Each head by itself: [R, heads * d] seen as [R, heads, d]. */
+static int head_norm(deck *b, int x, int heads, int layer, const char *part) {
+    char          name[96], as[96];
+    const int64_t split[3] = {0, heads, b->d->d_head}, flat[2] = {0, (int64_t)heads * b->d->d_head};
+    snprintf(name, sizeof name, "layers.%d.self_attn.%s_norm", layer, part);
+    snprintf(as, sizeof as, "layers.%d.%s.normed", layer, part);
+    x = ph_build_reshape(b->g, x, split, 3, "layers.%d.%s.heads", layer, part);
+    x = norm_of(b, x, b->d->d_head, name, as);
+    return ph_build_reshape(b->g, x, flat, 2, "layers.%d.%s.flat", layer, part);
+}
+
+static int rotate(deck *b, int x, int heads, const char *name, int layer) {
+    int                 kind = b->d->layer_kind[layer];
+    const ph_rope_spec *r = &b->d->kind[kind].rope;
+    return ph_graph_node(b->g, "RotaryEmbedding", PH_IN(x, b->cos[kind], b->sin[kind]),
                          PH_ATTRS(PH_INT("num_heads", heads), PH_INT("rotary_embedding_dim", r->dim),
                                   PH_INT("interleaved", r->is_interleaved)),
                          "layers.%d.%s.rotated", layer, name);
 }
 
-static int attention(const deck *b, int x, int i) {
-    const ph_decoder *d = b->d;
-    int               nq = d->n_heads * d->d_head, nkv = d->n_kv_heads * d->d_head;
-    int               q =
-        ph_build_linear(b->g, b->names, x, d->d_model, nq, d->has_qkv_bias, "layers.%d.self_attn.q_proj", i);
-    int k =
-        ph_build_linear(b->g, b->names, x, d->d_model, nkv, d->has_qkv_bias, "layers.%d.self_attn.k_proj", i);
-    int v =
-        ph_build_linear(b->g, b->names, x, d->d_model, nkv, d->has_qkv_bias, "layers.%d.self_attn.v_proj", i);
-    q = rotate(b, q, d->n_heads, "q", i);
-    k = rotate(b, k, d->n_kv_heads, "k", i);
-    int a = ph_graph_node(b->g, "CachedAttention", PH_IN(q, k, v, b->rows, b->kv),
-                          PH_ATTRS(PH_INT("layer", i), PH_INT("num_heads", d->n_heads),
-                                   PH_INT("kv_num_heads", d->n_kv_heads), PH_INT("window", d->window)),
-                          "layers.%d.attention", i);
-    return ph_build_linear(b->g, b->names, a, nq, d->d_model, d->has_o_bias, "layers.%d.self_attn.o_proj", i);
+/* q, k and v, each by its own product; of a fused weight each has its rows. */
+static void products(deck *b, int x, int i, int out[3]) {
+    static const char *const part[3] = {"q", "k", "v"};
+    const ph_decoder        *d = b->d;
+    int n[3] = {d->n_heads * d->d_head, d->n_kv_heads * d->d_head, d->n_kv_heads * d->d_head}, from = 0;
+    for (int j = 0; j < 3; j++) {
+        out[j] = d->is_fused ? ph_build_linear_rows(b->g, &b->names, x, d->d_model, n[0] + n[1] + n[2], from,
+                                                    n[j], "layers.%d.self_attn.qkv_proj", i)
+                             : ph_build_linear(b->g, &b->names, x, d->d_model, n[j], d->has_qkv_bias,
+                                               "layers.%d.self_attn.%s_proj", i, part[j]);
+        from += n[j];
+    }
 }
 
-static int feed_forward(const deck *b, int x, int i) {
+static int attention(deck *b, int x, int i) {
+    const ph_decoder *d = b->d;
+    int               p[3], n_attr = 0;
+    ph_attr           attr[6];
+    products(b, x, i, p);
+    if (d->has_qk_norm) {
+        p[0] = head_norm(b, p[0], d->n_heads, i, "q");
+        p[1] = head_norm(b, p[1], d->n_kv_heads, i, "k");
+    }
+    p[0] = rotate(b, p[0], d->n_heads, "q", i);
+    p[1] = rotate(b, p[1], d->n_kv_heads, "k", i);
+    attr[n_attr++] = PH_INT("layer", i);
+    attr[n_attr++] = PH_INT("num_heads", d->n_heads);
+    attr[n_attr++] = PH_INT("kv_num_heads", d->n_kv_heads);
+    attr[n_attr++] = PH_INT("window", d->kind[d->layer_kind[i]].window);
+    attr[n_attr++] = PH_FLOAT("softcap", (double)d->attn_softcap);
+    if (d->attn_scale > 0) attr[n_attr++] = PH_FLOAT("scale", (double)d->attn_scale);
+    int a = ph_graph_node(b->g, "CachedAttention", PH_IN(p[0], p[1], p[2], b->rows, b->kv), attr, n_attr,
+                          "layers.%d.attention", i);
+    return ph_build_linear(b->g, &b->names, a, d->n_heads * d->d_head, d->d_model, d->has_o_bias,
+                           "layers.%d.self_attn.o_proj", i);
+}
+
+static int feed_forward(deck *b, int x, int i) {
     const ph_decoder *d = b->d;
     char              name[64];
-    int               gate = ph_build_linear(b->g, b->names, x, d->d_model, d->d_ff, d->has_mlp_bias,
-                                             "layers.%d.mlp.gate_proj", i);
-    int               up =
-        ph_build_linear(b->g, b->names, x, d->d_model, d->d_ff, d->has_mlp_bias, "layers.%d.mlp.up_proj", i);
+    int               gate, up;
+    if (d->is_fused) {
+        gate = ph_build_linear_rows(b->g, &b->names, x, d->d_model, 2 * d->d_ff, 0, d->d_ff,
+                                    "layers.%d.mlp.gate_up_proj", i);
+        up = ph_build_linear_rows(b->g, &b->names, x, d->d_model, 2 * d->d_ff, d->d_ff, d->d_ff,
+                                  "layers.%d.mlp.gate_up_proj", i);
+    } else {
+        gate = ph_build_linear(b->g, &b->names, x, d->d_model, d->d_ff, d->has_mlp_bias,
+                               "layers.%d.mlp.gate_proj", i);
+        up = ph_build_linear(b->g, &b->names, x, d->d_model, d->d_ff, d->has_mlp_bias,
+                             "layers.%d.mlp.up_proj", i);
+    }
     snprintf(name, sizeof name, "layers.%d.act", i);
     gate = ph_build_act(b->g, gate, d->act, name);
     int h = ph_graph_node(b->g, "Mul", PH_IN(gate, up), PH_NO_ATTRS, "layers.%d.gated", i);
-    return ph_build_linear(b->g, b->names, h, d->d_ff, d->d_model, d->has_mlp_bias, "layers.%d.mlp.down_proj",
-                           i);
+    return ph_build_linear(b->g, &b->names, h, d->d_ff, d->d_model, d->has_mlp_bias,
+                           "layers.%d.mlp.down_proj", i);
 }
 
-static int layer(const deck *b, int x, int i) {
-    char name[96], as[96];
-    snprintf(name, sizeof name, "layers.%d.input_layernorm", i);
-    snprintf(as, sizeof as, "layers.%d.norm1", i);
-    int a = attention(b, norm(b, x, name, as), i);
+static int layer(deck *b, int x, int i) {
+    int posts = b->d->has_post_norms;
+    int a = attention(b, norm(b, x, i, "input_layernorm", "norm1"), i);
+    if (posts) a = norm(b, a, i, "post_attention_layernorm", "norm1.post");
     x = ph_graph_node(b->g, "Add", PH_IN(x, a), PH_NO_ATTRS, "layers.%d.mid", i);
-    snprintf(name, sizeof name, "layers.%d.post_attention_layernorm", i);
-    snprintf(as, sizeof as, "layers.%d.norm2", i);
-    int f = feed_forward(b, norm(b, x, name, as), i);
+    int f = feed_forward(
+        b, norm(b, x, i, posts ? "pre_feedforward_layernorm" : "post_attention_layernorm", "norm2"), i);
+    if (posts) f = norm(b, f, i, "post_feedforward_layernorm", "norm2.post");
     return ph_graph_node(b->g, "Add", PH_IN(x, f), PH_NO_ATTRS, "hidden.%d", i + 1);
 }
 
-/* llama3 scaling in GGUF is a table of divisors, one a frequency: a few hundred numbers, read now. */
-static size_t rope_factors(const deck *b, double *out, size_t max) {
-    const ph_weight *w = b->names->is_gguf ? ph_weights_find(b->names->weights, "rope_freqs.weight") : NULL;
-    size_t           n = (size_t)b->d->rope.dim / 2;
+/* llama3 and longrope scaling in GGUF is a table of divisors, one a frequency: a few hundred numbers, read
+ * now. */
+static size_t rope_factors(const deck *b, const ph_rope_spec *r, double *out, size_t max) {
+    const ph_weight *w = b->names.is_gguf ? ph_weights_find(b->names.weights, "rope_freqs.weight") : NULL;
+    size_t           n = (size_t)r->dim / 2;
     float            x;
     if (!w) return 0;
-    if (w->dtype != PH_F32 || w->rank != 1 || w->dim[0] != b->d->rope.dim / 2 || n > max) {
+    if (w->dtype != PH_F32 || w->rank != 1 || w->dim[0] != r->dim / 2 || n > max) {
         ph_graph_fail(b->g, PH_EMISMATCH, "tensor rope_freqs.weight must be [%zu] F32", n);
         return 0;
     }
@@ -183,11 +149,11 @@ static size_t rope_factors(const deck *b, double *out, size_t max) {
     return n;
 }
 
-static void angles(deck *b) {
+static void angles(deck *b, int kind) {
     enum { FACTORS_MAX = 2048 };
-    const ph_rope_spec *r = &b->d->rope;
+    const ph_rope_spec *r = &b->d->kind[kind].rope;
     double              factors[FACTORS_MAX];
-    size_t              n = rope_factors(b, factors, FACTORS_MAX);
+    size_t              n = rope_factors(b, r, factors, FACTORS_MAX);
     const ph_attr       attr[] = {
               PH_INT("dim", r->dim),
               PH_FLOAT("theta", r->theta),
@@ -199,51 +165,70 @@ static void angles(deck *b) {
               PH_FLOAT("beta_fast", r->beta_fast),
               PH_FLOAT("beta_slow", r->beta_slow),
               PH_FLOAT("attention_factor", r->attention_factor),
+              {.name = "mrope", .type = PH_ATTR_INTS, .ints = r->mrope, .n = r->mrope[0] ? 3 : 0},
               {.name = "freq_factors", .type = PH_ATTR_FLOATS, .floats = factors, .n = n},
     };
     int n_attr = (int)(sizeof attr / sizeof *attr) - (n ? 0 : 1);
-    b->cos = ph_graph_node(b->g, "RopeAngles", PH_IN(b->rows), attr, n_attr, "rope");
-    b->sin = ph_graph_output_of(b->g, b->cos, 1);
+    b->cos[kind] =
+        ph_graph_node(b->g, "RopeAngles", PH_IN(b->rows), attr, n_attr, kind ? "rope.%d" : "rope", kind);
+    b->sin[kind] = ph_graph_output_of(b->g, b->cos[kind], 1);
+}
+
+static int scaled(ph_graph *g, int x, float by, const char *name) {
+    char as[64];
+    snprintf(as, sizeof as, "%s.by", name);
+    int c = ph_graph_constant(g, as, PH_F32, ph_shape_of(1, ph_dim_of(1)), &by);
+    return ph_graph_node(g, "Mul", PH_IN(x, c), PH_NO_ATTRS, "%s", name);
 }
 
 static int embed(deck *b, const ph_spec *spec, int *table) {
     const ph_decoder *d = b->d;
     ph_graph         *g = b->g;
+    const char       *name = spec->has_vision || d->embed_scale > 0 ? "embedded" : "hidden.0";
     int               ids = ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_R)));
-    *table = ph_names_weight(b->names, g, ph_shape_of(2, ph_dim_of(d->vocab), ph_dim_of(d->d_model)),
+    *table = ph_names_weight(&b->names, g, ph_shape_of(2, ph_dim_of(d->vocab), ph_dim_of(d->d_model)),
                              "embed_tokens.weight");
-    if (!spec->has_vision)
-        return ph_graph_node(g, "Gather", PH_IN(*table, ids), PH_ATTRS(PH_INT("axis", 0)), "hidden.0");
+    int x = ph_graph_node(g, "Gather", PH_IN(*table, ids), PH_ATTRS(PH_INT("axis", 0)), "%s", name);
+    if (d->embed_scale > 0)
+        x = scaled(g, x, d->embed_scale, spec->has_vision ? "embedded.scaled" : "hidden.0");
+    if (!spec->has_vision) return x;
     int at = ph_graph_input(g, "visual_rows", PH_I32, ph_shape_of(2, ph_dim_sym(PH_SYM_V), ph_dim_of(1)));
     int visual =
         ph_graph_input(g, "visual", PH_F32, ph_shape_of(2, ph_dim_sym(PH_SYM_V), ph_dim_of(d->d_model)));
-    int x = ph_graph_node(g, "Gather", PH_IN(*table, ids), PH_ATTRS(PH_INT("axis", 0)), "embedded");
     return ph_graph_node(g, "ScatterND", PH_IN(x, at, visual), PH_NO_ATTRS, "hidden.0");
+}
+
+static int head(deck *b, int x, int table) {
+    const ph_decoder *d = b->d;
+    int               w = d->is_tied
+                              ? table
+                              : ph_names_weight(&b->names, b->g, ph_shape_of(2, ph_dim_of(d->vocab), ph_dim_of(d->d_model)),
+                                                "lm_head.weight");
+    int               logits = ph_graph_node(b->g, "Linear", PH_IN(x, w), PH_NO_ATTRS, "head");
+    if (d->logit_softcap <= 0) return logits;
+    logits = scaled(b->g, logits, 1 / d->logit_softcap, "head.scaled");
+    logits = ph_graph_node(b->g, "Tanh", PH_IN(logits), PH_NO_ATTRS, "head.tanh");
+    return scaled(b->g, logits, d->logit_softcap, "head.capped");
 }
 
 void ph_decoder_build(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_decoder *d = &spec->text;
-    ph_names          names;
+    deck              b = {.g = g, .d = d};
     ph_err            err = {0};
     int               table;
-    if (ph_names_text(s, &names, &err)) {
+    if (ph_names_text(s, &b.names, &err)) {
         ph_graph_fail(g, err.code, "%s", err.msg);
         return;
     }
-    deck b = {.g = g, .d = d, .names = &names};
-    int  x = embed(&b, spec, &table);
+    b.names.has_post_norms = d->has_post_norms;
+    int x = embed(&b, spec, &table);
     b.rows =
         ph_graph_input(g, "rows", PH_I32, ph_shape_of(2, ph_dim_sym(PH_SYM_R), ph_dim_of(PH_ROW_FIELDS)));
     int out_rows = ph_graph_input(g, "out_rows", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_S)));
     b.kv = ph_graph_state(g, "kv");
-    angles(&b);
+    for (int kind = 0; kind < d->n_kinds; kind++) angles(&b, kind);
     for (int i = 0; i < d->n_layers && !g->rc; i++) x = layer(&b, x, i);
     x = ph_graph_node(g, "Gather", PH_IN(x, out_rows), PH_ATTRS(PH_INT("axis", 0)), "last");
-    x = norm(&b, x, "norm", "hidden.norm");
-    int head = d->is_tied
-                   ? table
-                   : ph_names_weight(&names, g, ph_shape_of(2, ph_dim_of(d->vocab), ph_dim_of(d->d_model)),
-                                     "lm_head.weight");
-    int logits = ph_graph_node(g, "Linear", PH_IN(x, head), PH_NO_ATTRS, "head");
-    ph_graph_output(g, logits, "logits");
+    x = norm_of(&b, x, d->d_model, "norm", "hidden.norm");
+    ph_graph_output(g, head(&b, x, table), "logits");
 }

@@ -61,6 +61,7 @@ void             ph_family_list(char *out, size_t size); /* "llama, llava, idefi
 /* ---- builders that families share ---- */
 
 /* The config keys of the Llama line, under their Hugging Face names, into *d. */
+ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err); /* rope_theta, rope_scaling; not dim */
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
 /* The language graph.  Inputs: ids i32 [R], rows i32 [R, PH_ROW_FIELDS], out_rows i32 [S], and with vision
  * visual_rows i32 [V, 1], visual f32 [V, d_model]; state kv; output logits [S, vocab].  The embeddings and
@@ -76,6 +77,12 @@ int  ph_tower_patches(const ph_tower *t); /* of one tile, CLS not counted */
 /* y = x W^T (+ b) with W [n_out, n_in] under "name.weight", b under "name.bias"; `has_bias` decides. */
 int ph_build_linear(ph_graph *g, const ph_names *n, int x, int n_in, int n_out, int has_bias,
                     const char *name, ...) __attribute__((format(printf, 7, 8)));
+/* The same with rows [from, from + n_out) of a weight that has `of`: q, k, v of a fused product.  No bias. */
+int ph_build_linear_rows(ph_graph *g, const ph_names *n, int x, int n_in, int of, int from, int n_out,
+                         const char *name, ...) __attribute__((format(printf, 8, 9)));
+/* Reshape to dims[n]: 0 keeps a dimension, -1 is what is left. */
+int ph_build_reshape(ph_graph *g, int x, const int64_t *dims, int n, const char *name, ...)
+    __attribute__((format(printf, 5, 6)));
 int ph_build_act(ph_graph *g, int x, ph_act act, const char *name);
 
 #endif

@@ -7,7 +7,9 @@
 
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys k = ph_keys_text(s);
-    return ph_decoder_read(&k, s, &out->text, err);
+    PH_TRY(ph_decoder_read(&k, s, &out->text, err));
+    out->text.kind[0].rope.is_interleaved = s->is_gguf; /* its converter reorders q and k into pairs */
+    return PH_OK;
 }
 
 static const char *const types[] = {"llama", NULL};

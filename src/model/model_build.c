@@ -18,6 +18,30 @@ int ph_build_linear(ph_graph *g, const ph_names *n, int x, int n_in, int n_out, 
     return ph_graph_node(g, "Linear", PH_IN(x, w, b), PH_NO_ATTRS, "%s.out", full);
 }
 
+int ph_build_linear_rows(ph_graph *g, const ph_names *n, int x, int n_in, int of, int from, int n_out,
+                         const char *name, ...) {
+    char    full[160], weight[192];
+    va_list ap;
+    va_start(ap, name);
+    vsnprintf(full, sizeof full, name, ap);
+    va_end(ap);
+    snprintf(weight, sizeof weight, "%s.weight", full);
+    int w = ph_names_weight_rows(n, g, of, n_in, from, n_out, weight);
+    return ph_graph_node(g, "Linear", PH_IN(x, w), PH_NO_ATTRS, "%s.out.%d", full, from);
+}
+
+int ph_build_reshape(ph_graph *g, int x, const int64_t *dims, int n, const char *name, ...) {
+    char    full[160];
+    va_list ap;
+    va_start(ap, name);
+    vsnprintf(full, sizeof full, name, ap);
+    va_end(ap);
+    char as[192];
+    snprintf(as, sizeof as, "%s.shape", full);
+    int shape = ph_graph_constant(g, as, PH_I64, ph_shape_of(1, ph_dim_of(n)), dims);
+    return ph_graph_node(g, "Reshape", PH_IN(x, shape), PH_NO_ATTRS, "%s", full);
+}
+
 int ph_build_act(ph_graph *g, int x, ph_act act, const char *name) {
     switch (act) {
     case PH_ACT_SILU:

@@ -21,6 +21,10 @@ static const struct {
     {"embed_tokens.", "token_embd."},
     {"lm_head.", "output."},
     {"post_attention_layernorm.", "ffn_norm."},
+    {"pre_feedforward_layernorm.", "ffn_norm."},
+    {"post_feedforward_layernorm.", "post_ffw_norm."},
+    {"self_attn.qkv_proj.", "attn_qkv."},
+    {"mlp.gate_up_proj.", "ffn_up."},
     {"input_layernorm.", "attn_norm."},
     {"self_attn.q_norm.", "attn_q_norm."},
     {"self_attn.k_norm.", "attn_k_norm."},
@@ -56,14 +60,16 @@ static void append(char *out, size_t size, const char *text, size_t n) {
     out[at + n] = 0;
 }
 
-static void to_gguf(const char *name, char *out, size_t size) {
+static void to_gguf(const ph_names *names, const char *name, char *out, size_t size) {
     out[0] = 0;
     while (*name) {
         size_t i, n_pieces = sizeof pieces / sizeof *pieces;
         for (i = 0; i < n_pieces; i++)
             if (!strncmp(name, pieces[i].logical, strlen(pieces[i].logical))) break;
         if (i < n_pieces) {
-            append(out, size, pieces[i].gguf, strlen(pieces[i].gguf));
+            int         is_post = names->has_post_norms && !strncmp(name, "post_attention_layernorm.", 25);
+            const char *gguf = is_post ? "post_attention_norm." : pieces[i].gguf;
+            append(out, size, gguf, strlen(gguf));
             name += strlen(pieces[i].logical);
             continue;
         }
@@ -77,7 +83,7 @@ static void to_gguf(const char *name, char *out, size_t size) {
 
 void ph_names_full(const ph_names *n, const char *name, char *out, size_t size) {
     if (n->is_gguf) {
-        to_gguf(name, out, size);
+        to_gguf(n, name, out, size);
     } else if (!strncmp(name, "lm_head.", 8)) {
         snprintf(out, size, "%s%s", n->head_prefix, name);
     } else {
@@ -175,35 +181,46 @@ static int same_shape(const ph_shape *want, const ph_weight *w) {
     return 1;
 }
 
-static int add_weight(const ph_names *n, ph_graph *g, const ph_shape *shape, const char *name) {
-    char full[256], has[96], wants[96];
+/* Where the numbers of a weight stand, if its shape is what the config makes it; else the graph fails and 0.
+ */
+static int find_storage(const ph_names *n, ph_graph *g, const ph_shape *shape, const char *name,
+                        ph_storage *out) {
+    char   full[256], has[96], wants[96];
+    size_t row_bytes;
+    ph_err err;
     ph_names_full(n, name, full, sizeof full);
     const ph_weight *w = ph_weights_find(n->weights, full);
-    if (g->rc) return -1;
     if (!w) {
         ph_graph_fail(g, PH_EMISMATCH, "tensor %s is missing from the weights, but the config asks for it",
                       full);
-        return -1;
+        return 0;
     }
     ph_shape_print(shape, wants, sizeof wants);
     if (!same_shape(shape, w)) {
         ph_weight_describe(w, has, sizeof has);
         ph_graph_fail(g, PH_EMISMATCH, "tensor %s is %s in the file, but the config makes it %s", full, has,
                       wants);
-        return -1;
+        return 0;
     }
     if (!ph_dtype_get(w->dtype)->unpack) {
         ph_graph_fail(g, PH_EUNSUP, "tensor %s is stored as %s, which holds no real numbers", full,
                       ph_dtype_name(w->dtype));
-        return -1;
+        return 0;
     }
-    size_t row_bytes;
-    ph_err err;
     if (ph_dtype_row_bytes(w->dtype, w->dim[w->rank - 1], &row_bytes, &err)) {
         ph_graph_fail(g, err.code, "tensor %s: %s", full, err.msg);
-        return -1;
+        return 0;
     }
-    return ph_graph_weight(g, full, *shape, ph_storage_of(w->dtype, w->bytes, w->n_bytes, row_bytes));
+    *out = ph_storage_of(w->dtype, w->bytes, w->n_bytes, row_bytes);
+    return 1;
+}
+
+static int add_weight(const ph_names *n, ph_graph *g, const ph_shape *shape, const char *name) {
+    char       full[256];
+    ph_storage s;
+    if (g->rc || !find_storage(n, g, shape, name, &s)) return -1;
+    ph_names_full(n, name, full, sizeof full);
+    return ph_graph_weight(g, full, *shape, s);
 }
 
 int ph_names_weight(const ph_names *n, ph_graph *g, ph_shape shape, const char *name, ...) {
@@ -223,4 +240,43 @@ int ph_names_weight_if(const ph_names *n, ph_graph *g, int is_there, ph_shape sh
     vsnprintf(text, sizeof text, name, ap);
     va_end(ap);
     return add_weight(n, g, &shape, text);
+}
+
+int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int from, int rows,
+                         const char *name) {
+    char     full[256];
+    ph_shape whole = ph_shape_of(2, ph_dim_of(of), ph_dim_of(n_in));
+    if (g->rc) return -1;
+    ph_storage s;
+    if (!find_storage(n, g, &whole, name, &s)) return -1;
+    const ph_plane *p = &s.plane[PH_PLANE_DATA];
+    const uint8_t  *at = p->bytes;
+    ph_storage view = ph_storage_of(s.dtype, at + (size_t)from * p->row_stride, (size_t)rows * p->row_stride,
+                                    p->row_stride);
+    ph_names_full(n, name, full, sizeof full);
+    char named[288];
+    snprintf(named, sizeof named, "%s[%d:%d]", full, from, from + rows);
+    return ph_graph_weight(g, named, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(n_in)), view);
+}
+
+int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name) {
+    char       full[256], logical[224];
+    float      small[1024], *x = small;
+    ph_storage s;
+    ph_shape   shape = ph_shape_of(1, ph_dim_of(length));
+    void      *at = NULL;
+    ph_err     err;
+    snprintf(logical, sizeof logical, "%s.weight", name);
+    if (g->rc || !find_storage(n, g, &shape, logical, &s)) return -1;
+    if ((size_t)length > sizeof small / sizeof *small) {
+        if (ph_arena_carve(&g->arena, &at, (size_t)length, sizeof *x, &err)) {
+            ph_graph_fail(g, err.code, "%s", err.msg);
+            return -1;
+        }
+        x = at;
+    }
+    ph_storage_row(&s, 0, (size_t)length, x);
+    for (int i = 0; i < length; i++) x[i] += add;
+    ph_names_full(n, logical, full, sizeof full);
+    return ph_graph_constant(g, full, PH_F32, shape, x);
 }

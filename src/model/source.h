@@ -70,6 +70,8 @@ typedef struct ph_names {
     int               is_gguf;
     const char       *prefix;      /* HF: "model.", "language_model.model.", ... */
     const char       *head_prefix; /* HF: what stands before "lm_head." */
+    int has_post_norms; /* GGUF: post_attention_layernorm is a norm of its own, not the one before the
+                         * feed-forward */
 } ph_names;
 
 /* The text part: the prefix among the usual ones under which embed_tokens.weight stands.
@@ -86,6 +88,11 @@ const ph_weight *ph_names_find(const ph_names *n, const char *name); /* or NULL 
  * Value ids; -1 after a failure. */
 int ph_names_weight(const ph_names *n, ph_graph *g, ph_shape shape, const char *name, ...)
     __attribute__((format(printf, 4, 5)));
+/* Rows [from, from + rows) of a weight of `of` rows and n_in columns: a view, nothing is copied. */
+int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int from, int rows,
+                         const char *name);
+/* A vector [n] of the files with `add` added, as a constant of the graph: "name.weight" plus add. */
+int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name);
 int ph_names_weight_if(const ph_names *n, ph_graph *g, int is_there, ph_shape shape, const char *name, ...)
     __attribute__((format(printf, 5, 6))); /* is_there 0: -1 without failing */
 

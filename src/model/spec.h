@@ -23,19 +23,38 @@ typedef struct ph_rope_spec {
     double      factor, low_freq_factor, high_freq_factor;
     double      original_context;
     double      beta_fast, beta_slow, attention_factor; /* yarn; attention_factor 0: from factor */
-    int         is_interleaved; /* pairs (2i, 2i+1): GGUF's llama layout; Hugging Face's is (i, i + dim/2) */
+    int64_t
+        mrope[3]; /* frequencies that turn by time, height, width (arXiv:2409.12191 §2.1); 0: one position */
+    int is_interleaved; /* pairs (2i, 2i+1): GGUF's llama layout; Hugging Face's is (i, i + dim/2) */
 } ph_rope_spec;
 
-/* A causal decoder of the Llama line: [R, d_model] in, [S, vocab] out. */
-typedef struct ph_decoder {
-    int          n_layers, d_model, n_heads, n_kv_heads, d_head, d_ff, vocab;
-    int          context; /* the longest that the model was made for, tokens */
-    ph_act       act;
-    float        norm_eps;
-    int          has_qkv_bias, has_o_bias, has_mlp_bias;
-    int          is_tied; /* the head reads the embedding table */
-    int          window;  /* 0: none; else a row sees the last `window` tokens */
+enum { PH_LAYERS_MAX = 1024, PH_LAYER_KINDS_MAX = 2 };
+
+/* Layers of one decoder may differ in what they see and how they rotate. */
+typedef struct ph_layer_kind {
+    int          window; /* 0: none; else a row sees the last `window` tokens */
     ph_rope_spec rope;
+} ph_layer_kind;
+
+/* A causal decoder of the Llama line: [R, d_model] in, [S, vocab] out.  Zero is Llama's own choice
+ * everywhere. */
+typedef struct ph_decoder {
+    int           n_layers, d_model, n_heads, n_kv_heads, d_head, d_ff, vocab;
+    int           context; /* the longest that the model was made for, tokens */
+    ph_act        act;
+    float         norm_eps;
+    int           has_qkv_bias, has_o_bias, has_mlp_bias;
+    int           is_tied;     /* the head reads the embedding table */
+    int           has_qk_norm; /* q and k are normalised a head at a time, before rotation (Qwen3, Gemma 3) */
+    int           has_post_norms; /* also after attention and feed-forward, before each sum (Gemma 2, 3) */
+    int           norm_adds_one;  /* norms multiply by 1 + w (Gemma); GGUF files hold the sum already */
+    int           is_fused;       /* q, k, v in one product, gate and up in another (Phi-3) */
+    float         embed_scale;    /* embeddings are multiplied by it; 0: no */
+    float         attn_scale;     /* of q . k; 0: 1 / sqrt(d_head) */
+    float         attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: no */
+    ph_layer_kind kind[PH_LAYER_KINDS_MAX];
+    int           n_kinds;                   /* 1 or 2 */
+    uint8_t       layer_kind[PH_LAYERS_MAX]; /* index into kind */
 } ph_decoder;
 
 /* A vision transformer of the CLIP / SigLIP line: [I, 3, image, image] in, [I, n_patches, d] out. */

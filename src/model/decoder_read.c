@@ -1,0 +1,90 @@
+/* decoder_read.c - the config keys that shape a decoder of the Llama line.  See decoder.c for its graph. */
+#include "model/family.h"
+
+#include <string.h>
+
+ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err) {
+    ph_keys     scaling = ph_keys_under(k, "rope_scaling");
+    const char *kind = "none";
+    if (ph_keys_empty(&scaling)) scaling = ph_keys_under(k, "rope_parameters"); /* transformers 5 */
+    PH_TRY(ph_keys_float_or(k, "rope_theta", 10000.0, &r->theta, err));
+    PH_TRY(ph_keys_float_or(&scaling, "rope_theta", r->theta, &r->theta, err));
+    r->kind = "none";
+    r->factor = 1;
+    if (r->theta < 1)
+        return PH_FAIL(err, PH_EFORMAT, "%s: rope_theta is %g; it must be at least 1", k->where, r->theta);
+    if (ph_keys_empty(&scaling)) return PH_OK;
+    PH_TRY(ph_keys_text_or(&scaling, "type", "none", &kind, err));
+    PH_TRY(ph_keys_text_or(&scaling, "rope_type", kind, &kind, err));
+    if (!strcmp(kind, "default") || !strcmp(kind, "none") || !strcmp(kind, "mrope")) return PH_OK;
+    if (!strcmp(kind, "linear"))
+        r->kind = "linear";
+    else if (!strcmp(kind, "llama3"))
+        r->kind = "llama3";
+    else if (!strcmp(kind, "yarn"))
+        r->kind = "yarn";
+    else
+        return PH_FAIL(err, PH_EUNSUP,
+                       "%s: rope scaling '%s' is not supported; none, linear, llama3 and yarn are", k->where,
+                       kind);
+    PH_TRY(ph_keys_float_or(&scaling, "factor", 1.0, &r->factor, err));
+    PH_TRY(ph_keys_float_or(&scaling, "low_freq_factor", 1.0, &r->low_freq_factor, err));
+    PH_TRY(ph_keys_float_or(&scaling, "high_freq_factor", 4.0, &r->high_freq_factor, err));
+    PH_TRY(ph_keys_float_or(&scaling, "beta_fast", 32.0, &r->beta_fast, err));
+    PH_TRY(ph_keys_float_or(&scaling, "beta_slow", 1.0, &r->beta_slow, err));
+    PH_TRY(ph_keys_float_or(&scaling, "attention_factor", 0.0, &r->attention_factor, err));
+    PH_TRY(ph_keys_float_or(&scaling, "original_max_position_embeddings", 0.0, &r->original_context, err));
+    if (!(r->factor > 0))
+        return PH_FAIL(err, PH_EFORMAT, "%s: rope_scaling factor is %g", k->where, r->factor);
+    return PH_OK;
+}
+
+/* Biases and tying: the config says so, or (GGUF, which has no such keys) the tensors themselves do. */
+static ph_rc read_extras(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
+    ph_names names;
+    int      attention_bias;
+    PH_TRY(ph_names_text(s, &names, err));
+    PH_TRY(ph_keys_bool_or(k, "attention_bias",
+                           ph_names_find(&names, "layers.0.self_attn.q_proj.bias") != NULL, &attention_bias,
+                           err));
+    d->has_qkv_bias = attention_bias;
+    d->has_o_bias = attention_bias && ph_names_find(&names, "layers.0.self_attn.o_proj.bias") != NULL;
+    PH_TRY(ph_keys_bool_or(k, "mlp_bias", ph_names_find(&names, "layers.0.mlp.up_proj.bias") != NULL,
+                           &d->has_mlp_bias, err));
+    PH_TRY(ph_keys_bool_or(k, "tie_word_embeddings", 0, &d->is_tied, err));
+    if (!ph_names_find(&names, "lm_head.weight")) d->is_tied = 1;
+    return PH_OK;
+}
+
+ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
+    double eps;
+    *d = (ph_decoder){0};
+    PH_TRY(ph_keys_int(k, "num_hidden_layers", 1, PH_LAYERS_MAX, &d->n_layers, err));
+    d->n_kinds = 1;
+    PH_TRY(ph_keys_int(k, "hidden_size", 1, 1 << 17, &d->d_model, err));
+    PH_TRY(ph_keys_int(k, "num_attention_heads", 1, 1 << 12, &d->n_heads, err));
+    PH_TRY(ph_keys_int_or(k, "num_key_value_heads", 1, 1 << 12, d->n_heads, &d->n_kv_heads, err));
+    PH_TRY(ph_keys_int(k, "intermediate_size", 1, 1 << 20, &d->d_ff, err));
+    PH_TRY(ph_keys_int(k, "vocab_size", 1, 1 << 24, &d->vocab, err));
+    if (!ph_keys_has(k, "head_dim") && d->d_model % d->n_heads)
+        return PH_FAIL(
+            err, PH_EFORMAT,
+            "%s: hidden_size %d is no multiple of num_attention_heads %d, and head_dim is not given",
+            k->where, d->d_model, d->n_heads);
+    PH_TRY(ph_keys_int_or(k, "head_dim", 2, 1 << 12, d->d_model / d->n_heads, &d->d_head, err));
+    PH_TRY(ph_keys_int_or(k, "max_position_embeddings", 1, 1 << 28, 2048, &d->context, err));
+    PH_TRY(ph_keys_act_or(k, "hidden_act", PH_ACT_SILU, &d->act, err));
+    PH_TRY(ph_keys_float_or(k, "rms_norm_eps", 1e-6, &eps, err));
+    d->norm_eps = (float)eps;
+    if (d->n_heads % d->n_kv_heads)
+        return PH_FAIL(err, PH_EFORMAT, "%s: num_attention_heads %d is no multiple of num_key_value_heads %d",
+                       k->where, d->n_heads, d->n_kv_heads);
+    PH_TRY(ph_keys_int_or(k, "rope_dim", 2, 1 << 12, d->d_head, &d->kind[0].rope.dim, err));
+    if (d->d_head % 2 || d->kind[0].rope.dim % 2 || d->kind[0].rope.dim > d->d_head)
+        return PH_FAIL(err, PH_EFORMAT,
+                       "%s: head_dim %d and rotary dimension %d must be even, the second no larger", k->where,
+                       d->d_head, d->kind[0].rope.dim);
+    PH_TRY(ph_rope_read(k, &d->kind[0].rope, err));
+    if (d->kind[0].rope.original_context <= 0) d->kind[0].rope.original_context = d->context;
+    return read_extras(k, s, d, err);
+}
