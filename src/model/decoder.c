@@ -170,7 +170,7 @@ static void angles(deck *b, int kind) {
     };
     int n_attr = (int)(sizeof attr / sizeof *attr) - (n ? 0 : 1);
     b->cos[kind] =
-        ph_graph_node(b->g, "RopeAngles", PH_IN(b->rows), attr, n_attr, kind ? "rope.%d" : "rope", kind);
+        ph_graph_node(b->g, "RopeAngles", PH_IN(b->rows), attr, n_attr, "%s", kind ? "rope.local" : "rope");
     b->sin[kind] = ph_graph_output_of(b->g, b->cos[kind], 1);
 }
 

@@ -88,3 +88,40 @@ ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_er
     if (d->kind[0].rope.original_context <= 0) d->kind[0].rope.original_context = d->context;
     return read_extras(k, s, d, err);
 }
+
+/* "layer_types": an array of one word a layer, where the config has it. */
+ph_rc ph_layer_types_read(const ph_keys *k, ph_decoder *d, ph_err *err) {
+    const char *word;
+    if (k->gguf) return PH_OK;
+    ph_json types = ph_json_get(&k->object, "layer_types");
+    if (ph_json_kind_of(&types) != PH_JSON_ARRAY) return PH_OK;
+    if (ph_json_count(&types) != (size_t)d->n_layers)
+        return PH_FAIL(err, PH_EFORMAT, "%s: layer_types has %zu entries for %d layers", k->where,
+                       ph_json_count(&types), d->n_layers);
+    for (int i = 0; i < d->n_layers; i++) {
+        ph_json one = ph_json_at(&types, (size_t)i);
+        PH_TRY(ph_json_to_text(&one, &word, NULL, err));
+        if (!strcmp(word, "sliding_attention"))
+            d->layer_kind[i] = 1;
+        else if (!strcmp(word, "full_attention"))
+            d->layer_kind[i] = 0;
+        else
+            return PH_FAIL(err, PH_EUNSUP,
+                           "%s: layer type '%s'; full_attention and sliding_attention are known", k->where,
+                           word);
+    }
+    return PH_OK;
+}
+
+/* Qwen's switch: use_sliding_window, from layer max_window_layers on, or as layer_types says. */
+ph_rc ph_window_read(const ph_keys *k, ph_decoder *d, ph_err *err) {
+    int is_used, first;
+    PH_TRY(ph_keys_bool_or(k, "use_sliding_window", 0, &is_used, err));
+    if (!is_used) return PH_OK;
+    d->n_kinds = 2;
+    d->kind[1] = d->kind[0];
+    PH_TRY(ph_keys_int_or(k, "sliding_window", 1, 1 << 28, 4096, &d->kind[1].window, err));
+    PH_TRY(ph_keys_int_or(k, "max_window_layers", 0, 1 << 20, 28, &first, err));
+    for (int i = 0; i < d->n_layers; i++) d->layer_kind[i] = i >= first;
+    return ph_layer_types_read(k, d, err);
+}

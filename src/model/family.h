@@ -63,6 +63,10 @@ void             ph_family_list(char *out, size_t size); /* "llama, llava, idefi
 /* The config keys of the Llama line, under their Hugging Face names, into *d. */
 ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err); /* rope_theta, rope_scaling; not dim */
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
+ph_rc ph_layer_types_read(const ph_keys *k, ph_decoder *d,
+                          ph_err *err);                             /* layer_types, where the config has it */
+ph_rc ph_window_read(const ph_keys *k, ph_decoder *d, ph_err *err); /* use_sliding_window and its company */
+ph_rc ph_gemma_read(const ph_source *s, ph_decoder *d, ph_err *err); /* what the Gemma families share */
 /* The language graph.  Inputs: ids i32 [R], rows i32 [R, PH_ROW_FIELDS], out_rows i32 [S], and with vision
  * visual_rows i32 [V, 1], visual f32 [V, d_model]; state kv; output logits [S, vocab].  The embeddings and
  * each layer's output are named hidden.0 .. hidden.L, the final norm's output hidden.norm. */

@@ -1,0 +1,27 @@
+/* gemma.c - what the Gemma families share: norms by 1 + w before and after, scaled embeddings, GeGLU. */
+#include "model/family.h"
+
+#include <math.h>
+
+/* Gemma 1 wrote "gelu" and meant the tanh form; later configs say hidden_activation. */
+static ph_rc read_act(const ph_keys *k, ph_decoder *d, ph_err *err) {
+    return ph_keys_act_or(k, "hidden_activation", PH_ACT_GELU_TANH, &d->act, err);
+}
+
+ph_rc ph_gemma_read(const ph_source *s, ph_decoder *d, ph_err *err) {
+    ph_keys k = ph_keys_text(s);
+    double  scalar, attn_cap, logit_cap;
+    PH_TRY(ph_decoder_read(&k, s, d, err));
+    PH_TRY(read_act(&k, d, err));
+    PH_TRY(ph_keys_float_or(&k, "query_pre_attn_scalar", d->d_head, &scalar, err));
+    PH_TRY(ph_keys_float_or(&k, "attn_logit_softcapping", 0, &attn_cap, err));
+    PH_TRY(ph_keys_float_or(&k, "final_logit_softcapping", 0, &logit_cap, err));
+    if (!(scalar > 0)) return PH_FAIL(err, PH_EFORMAT, "%s: query_pre_attn_scalar is %g", k.where, scalar);
+    d->attn_scale = (float)(1 / sqrt(scalar));
+    d->attn_softcap = (float)attn_cap;
+    d->logit_softcap = (float)logit_cap;
+    d->embed_scale = (float)sqrt(d->d_model);
+    d->has_post_norms = 1;
+    d->norm_adds_one = 1;
+    return PH_OK;
+}

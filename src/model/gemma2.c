@@ -1,0 +1,27 @@
+/* gemma2.c - Gemma 2: every other layer sees a window, attention and logits are softly capped.
+ *
+ * Source: arXiv:2408.00118; reference: transformers modeling_gemma2.py; GGUF architecture "gemma2".
+ */
+#include "model/family.h"
+
+static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
+    ph_keys     k = ph_keys_text(s);
+    ph_decoder *d = &out->text;
+    PH_TRY(ph_gemma_read(s, d, err));
+    d->n_kinds = 2;
+    d->kind[1] = d->kind[0];
+    PH_TRY(ph_keys_int_or(&k, "sliding_window", 1, 1 << 28, 4096, &d->kind[1].window, err));
+    for (int i = 0; i < d->n_layers; i++) d->layer_kind[i] = i % 2 == 0;
+    return ph_layer_types_read(&k, d, err);
+}
+
+static const char *const types[] = {"gemma2", NULL};
+
+const ph_family ph_family_gemma2 = {
+    .name = "gemma2",
+    .kind = PH_FAMILY_TEXT,
+    .types = types,
+    .spec = spec,
+    .template_ = "gemma",
+    .source = "arXiv:2408.00118; transformers modeling_gemma2.py",
+};
