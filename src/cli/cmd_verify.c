@@ -1,0 +1,122 @@
+/* cmd_verify.c - reference cases, a line a case, and how many hold. */
+#include "cli/command.h"
+
+#include "measure/verify.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    ph_verify_options how;
+    const char       *kv, *root;
+    int               is_json, is_verbose;
+} job;
+
+/* "models/x/case", as seen from the folder that was given. */
+static const char *below(const job *j, const char *folder) {
+    size_t n = strlen(j->root);
+    if (!strncmp(folder, j->root, n) && folder[n] == '/') return folder + n + 1;
+    const char *slash = strrchr(folder, '/');
+    return slash && slash[1] ? slash + 1 : folder;
+}
+
+static void print_line(const job *j, const ph_verify_row *row) {
+    printf("%-8s%s/%s", ph_verdict_name[row->verdict], below(j, row->folder), row->name);
+    if (row->worst[0]) printf("  %s %.3g of %.3g", row->worst, row->value, row->tolerance);
+    if (row->n_figures > 1) printf(" (worst of %d)", row->n_figures);
+    if (row->reason[0]) printf(": %s", row->reason);
+    putchar('\n');
+    if (j->is_verbose && row->notes[0]) printf("        note: %s\n", row->notes);
+}
+
+/* JSON knows no infinity. */
+static json_t *number(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static void print_object(const job *j, const ph_verify_row *row) {
+    json_t *o = json_pack("{ss ss so ss si}", "kind", row->kind, "folder", below(j, row->folder), "case",
+                          ph_cli_text_json(row->name, strlen(row->name)), "verdict",
+                          row->verdict == PH_VERDICT_FAILED ? "failed" : ph_verdict_name[row->verdict],
+                          "figures", row->n_figures);
+    if (row->worst[0]) {
+        json_object_set_new(o, "worst", ph_cli_text_json(row->worst, strlen(row->worst)));
+        json_object_set_new(o, "value", number(row->value));
+        json_object_set_new(o, "tolerance", number(row->tolerance));
+    }
+    if (row->reason[0]) json_object_set_new(o, "reason", ph_cli_text_json(row->reason, strlen(row->reason)));
+    if (row->notes[0]) json_object_set_new(o, "notes", ph_cli_text_json(row->notes, strlen(row->notes)));
+    ph_cli_print_json(o);
+}
+
+static void print(void *arg, const ph_verify_row *row) {
+    const job *j = arg;
+    if (j->is_json)
+        print_object(j, row);
+    else
+        print_line(j, row);
+}
+
+static ph_rc settle(job *j, ph_err *err) {
+    j->how.isa = getenv("PINHOLE_ISA");
+    j->how.real_gguf = getenv("PINHOLE_REAL_GGUF");
+    if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))
+        return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", j->kv);
+    return PH_OK;
+}
+
+static ph_rc verify(job *j, const char *path, ph_err *err) {
+    ph_verify_sum sum;
+    char          root[4096];
+    snprintf(root, sizeof root, "%s", path);
+    for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--) root[n - 1] = 0;
+    j->root = root;
+    PH_TRY(settle(j, err));
+    ph_rc rc = ph_verify(path, &j->how, print, j, &sum, err);
+    if (rc && rc != PH_EVERDICT) return rc;
+    if (j->is_json)
+        ph_cli_print_json(json_pack("{sI sI sI}", "passed", (json_int_t)sum.passed, "failed",
+                                    (json_int_t)sum.failed, "skipped", (json_int_t)sum.skipped));
+    else
+        printf("%zu passed, %zu failed, %zu skipped\n", sum.passed, sum.failed, sum.skipped);
+    if (rc && !sum.failed) fprintf(stderr, "pinhole verify: %s\n", err->msg);
+    return rc;
+}
+
+static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
+    job             j = {0};
+    int             is_over;
+    const ph_option own[] = {
+        {"--threads", 't', "N", "workers; default: as many as processors", PH_OPTION_INT, &j.how.threads},
+        {"--chunk", 0, "N", "prompt tokens a run, at most (512)", PH_OPTION_INT, &j.how.chunk},
+        {"--kv", 0, "TYPE", "the KV cache's type: f32 (default), or f16 with the reference's loose limits",
+         PH_OPTION_TEXT, &j.kv},
+        {"--tight", 0, NULL, "hold logits to what a clean f32 engine reaches", PH_OPTION_FLAG,
+         &j.how.is_tight},
+        {"--filter", 0, "WORD", "only cases whose folder or name holds this", PH_OPTION_TEXT, &j.how.filter},
+        {"--verbose", 'v', NULL, "also name what was not compared", PH_OPTION_FLAG, &j.is_verbose},
+        {"--json", 0, NULL, "one JSON object a case, then one with the sums", PH_OPTION_FLAG, &j.is_json},
+        {0},
+    };
+    ph_options o = {.group = {own}, .n_groups = 1};
+    PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
+    if (is_over) return PH_OK;
+    if (o.rest.n != 1) return PH_FAIL(err, PH_EUSAGE, "give one folder of reference cases");
+    return verify(&j, o.rest.at[0], err);
+}
+
+const ph_command ph_command_verify = {
+    .name = "verify",
+    .summary = "compare with what other implementations computed",
+    .usage = "PATH",
+    .about =
+        "Runs every reference case under PATH: a set, a kind's folder, a model's folder or its golden/. A "
+        "line a case:\n"
+        "ok, FAILED or skipped, and the figure nearest to its limit. Exits 1 when a case failed or none "
+        "ran.\n"
+        "PINHOLE_ISA chooses the kernels; PINHOLE_REAL_GGUF names the checkpoint that some cases need.\n\n"
+        "  pinhole verify tests/golden/set --tight",
+    .run = run,
+};

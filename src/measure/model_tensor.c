@@ -1,0 +1,378 @@
+/* model_tensor.c - the tensors of a model's case, by name: what each is compared with.
+ *
+ * A table: name, what to do.  Names that end in '_' are followed by a number.  A tensor that no row
+ * knows is named in the case's notes; one that a row knows and that cannot be compared fails the case.
+ */
+#include "measure/case_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef ph_rc tensor_fn(ph_model_case *c, const ph_weight *ref, int index, ph_err *err);
+
+/* ---- inputs ---- */
+
+static ph_rc all_seen(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    size_t n = ph_ref_count(ref), hidden = 0;
+    (void)index;
+    if (n != c->probe->n_prompt) return ph_same_count(c->probe->n_prompt, ref, err);
+    for (size_t i = 0; i < n; i++) hidden += !(ph_ref_at(ref, i) > 0);
+    ph_figure(c->r, (double)hidden, 0, "%s: rows that are hidden from the model", ref->name);
+    return PH_OK;
+}
+
+/* Where element `flat` of [tiles, 3, h, w] stands in the case's pictures. */
+typedef struct place {
+    const ph_tiles *tiles;
+    size_t          plane, x; /* of the picture's own [n_tiles * 3] planes; offset in one */
+} place;
+
+static int find_pixel(const ph_model_case *c, size_t flat, place *out) {
+    for (size_t i = 0; i < c->n_pictures; i++) {
+        const ph_tile_layout *l = &c->tiles[i].layout;
+        size_t                area = (size_t)l->height * (size_t)l->width, n = 3 * area * (size_t)l->n_tiles;
+        if (flat < n) {
+            *out = (place){.tiles = &c->tiles[i], .plane = flat / area, .x = flat % area};
+            return 1;
+        }
+        flat -= n;
+    }
+    return 0;
+}
+
+static size_t count_pixels(const ph_model_case *c) {
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_pictures; i++) {
+        const ph_tile_layout *l = &c->tiles[i].layout;
+        n += 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width;
+    }
+    return n;
+}
+
+static double level(const place *p) {
+    size_t area = (size_t)p->tiles->layout.height * (size_t)p->tiles->layout.width;
+    return p->tiles->u8[(p->plane / 3 * area + p->x) * 3 + p->plane % 3];
+}
+
+static double value(const place *p) {
+    size_t area = (size_t)p->tiles->layout.height * (size_t)p->tiles->layout.width;
+    return (double)p->tiles->pixels[p->plane * area + p->x];
+}
+
+static ph_rc levels(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    double worst = 0;
+    place  p;
+    (void)index;
+    PH_TRY(ph_same_count(count_pixels(c), ref, err));
+    for (size_t i = 0; find_pixel(c, i, &p); i++) worst = fmax(worst, fabs(level(&p) - ph_ref_at(ref, i)));
+    ph_figure(c->r, worst, 0, "%s: levels apart", ref->name);
+    return PH_OK;
+}
+
+static ph_rc values(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    double worst = 0;
+    place  p;
+    (void)index;
+    PH_TRY(ph_same_count(count_pixels(c), ref, err));
+    for (size_t i = 0; find_pixel(c, i, &p); i++) {
+        double diff = fabs(value(&p) - ph_ref_at(ref, i));
+        worst = diff <= worst ? worst : diff;
+    }
+    ph_figure(c->r, worst, 1e-5, "%s", ref->name);
+    return PH_OK;
+}
+
+static ph_rc samples(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    const ph_weight *at;
+    double           worst = 0;
+    (void)index;
+    PH_TRY(ph_tensors_get(&c->t, &at, "pixel_values_sample_index", err));
+    PH_TRY(ph_same_count(ph_ref_count(ref), at, err));
+    for (size_t i = 0; i < ph_ref_count(ref); i++) {
+        place  p;
+        double flat = ph_ref_at(at, i);
+        if (!(flat >= 0) || !find_pixel(c, (size_t)flat, &p))
+            return PH_FAIL(err, PH_EMISMATCH, "%s: index %g of %zu pixel values", at->name, flat,
+                           count_pixels(c));
+        double diff = fabs(value(&p) - ph_ref_at(ref, i));
+        worst = diff <= worst ? worst : diff;
+    }
+    ph_figure(c->r, worst, 1e-5, "%s", ref->name);
+    return PH_OK;
+}
+
+static ph_rc valid(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    size_t at = 0, wrong = 0;
+    (void)index;
+    PH_TRY(ph_same_count(2 * c->n_tiles, ref, err));
+    for (size_t i = 0; i < c->n_pictures; i++)
+        for (int k = 0; k < 2 * c->tiles[i].layout.n_tiles; k++)
+            wrong += (double)c->tiles[i].valid[k] != ph_ref_at(ref, at++);
+    ph_figure(c->r, (double)wrong, 0, "%s", ref->name);
+    return PH_OK;
+}
+
+/* ---- vision ---- */
+
+static ph_rc seen(const ph_model_case *c, const char *name, const ph_seen **out, ph_err *err) {
+    *out = ph_probe_seen(c->probe, name);
+    if (!*out) return PH_FAIL(err, PH_EMISMATCH, "our graphs have no value %s", name);
+    return (*out)->n ? PH_OK : PH_FAIL(err, PH_EMISMATCH, "%s was not computed for this prompt", name);
+}
+
+/* Tiles first .. first + n - 1 of a value [tiles, ...]. */
+static ph_rc tiles(ph_model_case *c, const char *name, const ph_weight *ref, size_t first, size_t n,
+                   ph_err *err) {
+    const ph_seen *s;
+    double         diff = 0, scale = 0;
+    PH_TRY(seen(c, name, &s, err));
+    size_t each = s->n / (c->n_seen_tiles ? c->n_seen_tiles : 1);
+    if (!c->n_seen_tiles || s->n % c->n_seen_tiles)
+        return PH_FAIL(err, PH_EBUG, "%s: %zu numbers of %zu tiles", name, s->n, c->n_seen_tiles);
+    PH_TRY(ph_same_count(each * n, ref, err));
+    for (size_t t = 0; t < n; t++) {
+        ph_gap g = ph_gap_floats(s->at + (size_t)c->tile_of[first + t] * each, each, ref, t * each);
+        diff = fmax(diff, g.diff);
+        scale = fmax(scale, g.scale);
+    }
+    ph_figure(c->r, diff, c->rtol * scale, "%s", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+static ph_rc vision_hidden(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    char name[64];
+    if (index > c->desk->model->spec.tower.n_used && index <= c->desk->model->spec.tower.n_layers) {
+        ph_case_note(c->r, "%s lies above the feature layer and is not computed", ref->name);
+        return PH_OK;
+    }
+    snprintf(name, sizeof name, "vision.hidden.%d", index);
+    return tiles(c, name, ref, 0, c->n_tiles, err);
+}
+
+static ph_rc features(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    return tiles(c, "features", ref, 0, c->n_tiles, err);
+}
+
+static ph_rc first_tile(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    if (!c->n_tiles) return PH_FAIL(err, PH_EMISMATCH, "%s: the case has no pictures", ref->name);
+    return tiles(c, "features", ref, 0, 1, err);
+}
+
+static ph_rc last_tile(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    if (!c->n_tiles) return PH_FAIL(err, PH_EMISMATCH, "%s: the case has no pictures", ref->name);
+    return tiles(c, "features", ref, c->n_tiles - 1, 1, err);
+}
+
+static ph_rc visual(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    return tiles(c, "visual", ref, 0, c->n_tiles, err);
+}
+
+/* ---- language ---- */
+
+/* Hidden state i of the reference: the last one is taken behind the final norm. */
+static ph_rc hidden_value(const ph_model_case *c, int index, const ph_seen **out, ph_err *err) {
+    int  n = c->desk->model->spec.text.n_layers;
+    char name[64];
+    if (index < 0 || index > n)
+        return PH_FAIL(err, PH_EMISMATCH, "hidden state %d; the model has %d layers", index, n);
+    snprintf(name, sizeof name, index == n ? "hidden.norm" : "hidden.%d", index);
+    PH_TRY(seen(c, name, out, err));
+    return PH_OK;
+}
+
+static ph_rc hidden(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    const ph_seen *s;
+    PH_TRY(hidden_value(c, index, &s, err));
+    PH_TRY(ph_same_count(s->n, ref, err));
+    ph_gap g = ph_gap_floats(s->at, s->n, ref, 0);
+    ph_figure(c->r, g.diff, c->language_rtol * g.scale, "%s", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+static ph_rc hidden_last(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    size_t d = (size_t)c->desk->model->spec.text.d_model, n = (size_t)c->desk->model->spec.text.n_layers + 1;
+    double diff = 0, scale = 0;
+    (void)index;
+    PH_TRY(ph_same_count(n * d, ref, err));
+    for (size_t i = 0; i < n; i++) {
+        const ph_seen *s;
+        PH_TRY(hidden_value(c, (int)i, &s, err));
+        ph_gap g = ph_gap_floats(s->at + s->n - d, d, ref, i * d);
+        diff = fmax(diff, g.diff);
+        scale = fmax(scale, g.scale);
+    }
+    ph_figure(c->r, diff, c->language_rtol * scale, "%s", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+static size_t vocab(const ph_model_case *c) {
+    return (size_t)c->desk->model->spec.text.vocab;
+}
+
+static ph_rc logits_last(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    c->n_outputs++;
+    return ph_probe_figure_logits(c->r, c->probe->logits, vocab(c), ref, c->atol, ref->name, err);
+}
+
+/* Its ids hold our largest logits: nothing else may stand above the least of them by more than both errors.
+ */
+static ph_rc top_ids(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    int32_t     *ids;
+    size_t       n;
+    float        least = INFINITY, above = -INFINITY;
+    const float *x = c->probe->logits;
+    (void)index;
+    PH_TRY(ph_ref_ids(&c->desk->arena, ref, &ids, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || (size_t)ids[i] >= vocab(c))
+            return PH_FAIL(err, PH_EMISMATCH, "%s: id %d of %zu", ref->name, ids[i], vocab(c));
+        least = fminf(least, x[ids[i]]);
+    }
+    for (size_t v = 0; v < vocab(c); v++) {
+        size_t i = 0;
+        while (i < n && (size_t)ids[i] != v) i++;
+        if (i == n) above = fmaxf(above, x[v]);
+    }
+    double gap = (double)above - (double)least;
+    ph_figure(c->r, gap > 0 ? gap : 0, 2 * c->atol, "%s", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+static ph_rc top_logits(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    const ph_weight *at;
+    double           worst = 0;
+    (void)index;
+    PH_TRY(ph_tensors_get(&c->t, &at, "top5_ids", err));
+    PH_TRY(ph_same_count(ph_ref_count(ref), at, err));
+    for (size_t i = 0; i < ph_ref_count(ref); i++) {
+        double id = ph_ref_at(at, i);
+        if (!(id >= 0 && id < (double)vocab(c))) return PH_FAIL(err, PH_EMISMATCH, "%s: id %g", at->name, id);
+        double diff = fabs((double)c->probe->logits[(size_t)id] - ph_ref_at(ref, i));
+        worst = diff <= worst ? worst : diff;
+    }
+    ph_figure(c->r, worst, c->atol, "%s", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+/* The reference's argmax is ours, or as good as ours. */
+static ph_rc argmax(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    double worst = 0;
+    (void)index;
+    PH_TRY(ph_same_count(c->probe->rows.n, ref, err));
+    for (size_t i = 0; i < c->probe->rows.n; i++)
+        worst = c->probe->rows.gap[i] <= worst ? worst : c->probe->rows.gap[i];
+    ph_figure(c->r, worst, 2 * c->atol, "%s: logits behind", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+static ph_rc lse(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    double worst = 0;
+    (void)index;
+    PH_TRY(ph_same_count(c->probe->rows.n, ref, err));
+    for (size_t i = 0; i < c->probe->rows.n; i++) {
+        double diff = fabs(c->probe->rows.lse[i] - ph_ref_at(ref, i));
+        worst = diff <= worst ? worst : diff;
+    }
+    ph_figure(c->r, worst, c->atol, "%s", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+static ph_rc greedy(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)ref, (void)index, (void)err;
+    ph_probe_figure_greedy(c->r, c->probe, c->greedy, c->n_greedy, c->stable, &c->is_answer_same);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+/* Comparable only when all ids before it were the same. */
+static ph_rc final_logits(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    size_t same = 0;
+    (void)index;
+    while (same < c->n_greedy && same < c->probe->n_ids && c->probe->ids[same] == c->greedy[same]) same++;
+    if (same + 1 < c->n_greedy) {
+        ph_case_note(c->r, "%s is of another answer", ref->name);
+        return PH_OK;
+    }
+    return ph_probe_figure_logits(c->r, c->probe->final_logits, vocab(c), ref, c->atol_final, ref->name, err);
+}
+
+/* ---- the table ---- */
+
+static ph_rc nothing(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)c, (void)ref, (void)index, (void)err;
+    return PH_OK;
+}
+
+static const struct {
+    const char *name;
+    tensor_fn  *check;
+} table[] = {
+    {"input_ids", nothing}, /* compared before anything else, and always */
+    {"attention_mask", all_seen},
+    {"pixel_values", values},
+    {"pixel_values_u8", levels},
+    {"pixel_values_sample", samples},
+    {"pixel_values_sample_index", nothing}, /* with pixel_values_sample */
+    {"pixel_attention_valid_hw", valid},
+    {"vision_hidden_", vision_hidden},
+    {"vision_selected", features},
+    {"vision_last", features},
+    {"vision_last_tile_first", first_tile},
+    {"vision_last_tile_last", last_tile},
+    {"image_features", visual},
+    {"hidden_", hidden},
+    {"hidden_last_pos", hidden_last},
+    {"logits_last", logits_last},
+    {"top5_ids", top_ids},
+    {"top5_logits", top_logits},
+    {"prompt_argmax", argmax},
+    {"prompt_lse", lse},
+    {"greedy_ids", greedy},
+    {"greedy_margins", nothing}, /* they gave greedy_stable_len */
+    {"greedy_final_step_logits", final_logits},
+};
+
+/* The row for a name; *index: the number behind a name that ends in '_'. */
+static tensor_fn *find(const char *name, int *index) {
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        size_t n = strlen(table[i].name);
+        *index = 0;
+        if (!strcmp(name, table[i].name)) return table[i].check;
+        if (table[i].name[n - 1] != '_' || strncmp(name, table[i].name, n)) continue;
+        char *end;
+        long  v = strtol(name + n, &end, 10);
+        if (end == name + n || *end || v < 0 || v > 100000) continue;
+        *index = (int)v;
+        return table[i].check;
+    }
+    return NULL;
+}
+
+ph_rc ph_model_case_tensors(ph_model_case *c, ph_err *err) {
+    const ph_weights *w = &c->t.file.weights;
+    for (size_t i = 0; i < w->n; i++) {
+        int        index;
+        tensor_fn *check = find(w->at[i].name, &index);
+        if (!check) {
+            ph_case_note(c->r, "%s is not known", w->at[i].name);
+            continue;
+        }
+        ph_rc rc = check(c, &w->at[i], index, err);
+        if (rc) return ph_note(err, rc, "while comparing %s", w->at[i].name);
+    }
+    return PH_OK;
+}

@@ -1,0 +1,145 @@
+/* verify.c - walk a set of reference cases and offer each folder to the kinds.
+ *
+ * Folders are entered in the order of their names, at most DEPTH_MAX deep, so that a
+ * link that leads back ends the walk instead of never ending it.
+ */
+#include "measure/case.h"
+
+#include "base/file.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 8, FOLDERS_MAX = 4096 };
+
+static const ph_case_kind *const kinds[] = {
+#define PH_CASE(name) &ph_case_##name,
+#include "measure/case.def"
+#undef PH_CASE
+};
+
+static const ph_case_kind *claim(const char *dir) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i]->claims(dir)) return kinds[i];
+    return NULL;
+}
+
+static void run(ph_report *r, const ph_case_kind *kind, const char *dir) {
+    r->kind = kind;
+    r->folder = dir;
+    kind->run(r, dir);
+}
+
+/* Folders yet to be looked at, the next one last. */
+typedef struct walk {
+    struct {
+        char *path; /* owned */
+        int   depth;
+    } at[FOLDERS_MAX];
+    size_t n;
+} walk;
+
+static ph_rc push(walk *w, const char *dir, const char *name, int depth, ph_err *err) {
+    size_t size = strlen(dir) + strlen(name) + 2;
+    if (w->n == FOLDERS_MAX) return PH_FAIL(err, PH_ELIMIT, "%s: more than %d folders", dir, FOLDERS_MAX);
+    char *path = malloc(size);
+    if (!path) return PH_FAIL(err, PH_ENOMEM, "a folder's name of %zu bytes", size);
+    snprintf(path, size, "%s%s%s", dir, *name ? "/" : "", name);
+    w->at[w->n].path = path;
+    w->at[w->n++].depth = depth;
+    return PH_OK;
+}
+
+/* What lies in dir, in falling order of names: the first is then the last and so the next. */
+static ph_rc enter(walk *w, const char *dir, int depth, ph_err *err) {
+    struct dirent **entry;
+    ph_rc           rc = PH_OK;
+    int             n = scandir(dir, &entry, NULL, alphasort);
+    if (n < 0) return PH_FAIL(err, PH_EPATH, "%s: the folder cannot be read", dir);
+    for (int i = n - 1; i >= 0; i--) {
+        char path[PATH_MAX];
+        int  length = snprintf(path, sizeof path, "%s/%s", dir, entry[i]->d_name);
+        if (!rc && entry[i]->d_name[0] != '.' && length > 0 && (size_t)length < sizeof path &&
+            ph_path_is_dir(path))
+            rc = push(w, dir, entry[i]->d_name, depth, err);
+        free(entry[i]);
+    }
+    free(entry);
+    return rc;
+}
+
+static ph_rc walk_all(walk *w, ph_report *r, ph_err *err) {
+    ph_rc rc = PH_OK;
+    while (w->n && !rc) {
+        char               *dir = w->at[--w->n].path;
+        int                 depth = w->at[w->n].depth;
+        const ph_case_kind *kind = claim(dir);
+        if (kind)
+            run(r, kind, dir);
+        else if (depth < DEPTH_MAX)
+            rc = enter(w, dir, depth + 1, err);
+        free(dir);
+    }
+    while (w->n) free(w->at[--w->n].path);
+    return rc;
+}
+
+/* A golden/ is claimed through the folder that it describes. */
+static void above_golden(char *dir) {
+    char *slash = strrchr(dir, '/');
+    if (slash && slash != dir && !strcmp(slash + 1, "golden") && !claim(dir)) {
+        *slash = 0;
+        if (!claim(dir)) *slash = '/';
+    }
+}
+
+static ph_rc start(const char *path, char dir[PATH_MAX], ph_err *err) {
+    char whole[PATH_MAX];
+    if (!ph_path_is_dir(path)) {
+        if (!ph_path_is_file(path)) return PH_FAIL(err, PH_EPATH, "%s: no such folder", path);
+        return PH_FAIL(err, PH_EPATH, "%s is a file: give the folder of a set, a kind or a model", path);
+    }
+    if (!realpath(path, whole)) return PH_FAIL(err, PH_EPATH, "%s: the folder cannot be read", path);
+    above_golden(whole);
+    /* Messages show the path as it was given, where that is the folder itself. */
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    char *again = realpath(path, NULL);
+    if (again && !strcmp(again, whole) && n < PATH_MAX)
+        snprintf(dir, PATH_MAX, "%.*s", (int)n, path);
+    else
+        snprintf(dir, PATH_MAX, "%s", whole);
+    free(again);
+    return PH_OK;
+}
+
+ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *sink, void *arg,
+                ph_verify_sum *sum, ph_err *err) {
+    char       dir[PATH_MAX];
+    ph_report *r = calloc(1, sizeof *r);
+    walk      *w = calloc(1, sizeof *w);
+    ph_rc      rc = PH_OK;
+    *sum = (ph_verify_sum){0};
+    if (!r || !w) {
+        rc = PH_FAIL(err, PH_ENOMEM, "the walk's tables");
+        goto out;
+    }
+    *r = (ph_report){.how = how, .sink = sink, .arg = arg};
+    rc = start(path, dir, err);
+    if (!rc) rc = push(w, dir, "", 0, err);
+    if (!rc) rc = walk_all(w, r, err);
+    *sum = r->sum;
+    if (rc) goto out;
+    if (sum->failed)
+        rc = PH_FAIL(err, PH_EVERDICT, "%zu of %zu cases failed", sum->failed, sum->failed + sum->passed);
+    else if (!sum->passed)
+        rc = PH_FAIL(err, PH_EVERDICT, "%s: no reference case ran%s", path,
+                     sum->skipped ? ": all were skipped" : ", for none was found");
+out:
+    free(w);
+    free(r);
+    return rc;
+}
