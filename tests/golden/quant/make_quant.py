@@ -9,7 +9,8 @@ import json, sys
 from safetensors.numpy import load_file
 
 src, out = sys.argv[1:]
-types = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K"]
+types = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K",
+         "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q5_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 blocks = load_file(src + "/blocks.safetensors")
 rounding = load_file(src + "/rounding.safetensors")
 rmse = {b["type"]: b["rmse"] for b in json.load(open(src + "/manifest.json"))["blocks"]}
@@ -18,7 +19,7 @@ data, lines = bytearray(), []
 
 
 def add(kind, what, a):
-    lines.append(f"{kind:5} {what:11} {len(a):5} {len(data):8} {a.nbytes:7} {rmse.get(kind, 0):.9f}")
+    lines.append(f"{kind:6} {what:11} {len(a):5} {len(data):8} {a.nbytes:7} {rmse.get(kind, 0):.9f}")
     data.extend(a.tobytes())
 
 

@@ -20,7 +20,7 @@ typedef struct golden {
     double         rmse;
 } golden;
 
-static uint8_t golden_bytes[1 << 19];
+static uint8_t golden_bytes[1 << 20];
 
 static size_t golden_load(void) {
     static size_t n;
@@ -143,9 +143,11 @@ void test_half_rounding_golden(void) {
 static const struct {
     ph_dtype type;
     int      has_edge;
-} stored[] = {{PH_F16, 0},  {PH_BF16, 0}, {PH_Q8_0, 1}, {PH_Q4_0, 1},
-              {PH_Q4_1, 1}, {PH_Q4_K, 1}, {PH_Q6_K, 1}};
-enum { N_STORED = sizeof stored / sizeof *stored };
+} stored[] = {{PH_F16, 0},  {PH_BF16, 0},   {PH_Q8_0, 1},   {PH_Q4_0, 1}, {PH_Q4_1, 1}, {PH_Q5_0, 1},
+              {PH_Q5_1, 1}, {PH_MXFP4, 0},  {PH_Q4_K, 1},   {PH_Q6_K, 1}, {PH_Q5_K, 1}, {PH_Q2_K, 0},
+              {PH_Q3_K, 0}, {PH_IQ4_NL, 0}, {PH_IQ4_XS, 0}, {PH_Q8_K, 0}};
+/* The first are packed to the reference's bytes, those from Q4_K on by our own search; Q8_K has no golden. */
+enum { N_STORED = sizeof stored / sizeof *stored, N_EXACT = 8, N_GOLDEN = N_STORED - 1 };
 
 static void unpack_equals(ph_dtype t, const char *q_name, const char *deq_name) {
     static float got[32 * 256];
@@ -157,11 +159,11 @@ static void unpack_equals(ph_dtype t, const char *q_name, const char *deq_name) 
 }
 
 void test_unpack_golden(void) {
-    for (size_t i = 0; i < N_STORED; i++) {
-        unpack_equals(stored[i].type, "q", "deq");
-        if (!stored[i].has_edge) continue;
-        unpack_equals(stored[i].type, "edge_q", "edge_deq");
-        unpack_equals(stored[i].type, "random_q", "random_deq");
+    for (size_t i = 0; i < N_GOLDEN; i++) {
+        ph_dtype t = stored[i].type;
+        unpack_equals(t, "q", "deq");
+        if (stored[i].has_edge) unpack_equals(t, "edge_q", "edge_deq");
+        if (t != PH_F16 && t != PH_BF16 && t != PH_MXFP4) unpack_equals(t, "random_q", "random_deq");
     }
 }
 
@@ -176,7 +178,7 @@ static void pack_equals(ph_dtype t, const char *x_name, const char *q_name) {
 }
 
 void test_pack_exact_golden(void) {
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < N_EXACT; i++) {
         pack_equals(stored[i].type, "x", "q");
         if (stored[i].has_edge) pack_equals(stored[i].type, "edge", "edge_q");
     }
@@ -190,26 +192,45 @@ static void pack_is_close(ph_dtype t, const char *x_name, const char *deq_name, 
     if (!x.bytes || !deq.bytes) return;
     const float *want = (const float *)(const void *)x.bytes,
                 *theirs = (const float *)(const void *)deq.bytes;
-    size_t n = x.rows * 256, step = each_row ? 256 : n;
+    size_t n = x.rows * 256, n_both = deq.rows * 256, step = each_row ? 256 : n_both;
     ph_dtype_get(t)->pack(packed, want, n);
     ph_dtype_get(t)->unpack(got, packed, n);
-    for (size_t i = 0; i < n; i += step) {
+    for (size_t i = 0; i < n_both; i += step) { /* of some types the golden has the first rows only */
         double ours = rms_gap(got + i, want + i, step), reference = rms_gap(theirs + i, want + i, step);
         double most = 0;
         for (size_t k = i; k < i + step; k++) most = fmax(most, fabs((double)want[k]));
         CHECK_SAY(ours <= 1.02 * reference + 1e-6 * most, "%s %s row %zu: rmse %.9f, reference %.9f",
                   ph_dtype_name(t), x_name, i / 256, ours, reference);
-        if (!each_row)
-            CHECK_SAY(ours <= 1.02 * deq.rmse, "%s: rmse %.9f, stated %.9f", ph_dtype_name(t), ours,
-                      deq.rmse);
     }
+    double all = rms_gap(got, want, n);
+    if (!each_row)
+        CHECK_SAY(all <= 1.02 * deq.rmse, "%s: rmse %.9f, stated %.9f", ph_dtype_name(t), all, deq.rmse);
 }
 
 void test_pack_search_golden(void) {
-    pack_is_close(PH_Q4_K, "x", "deq", 0);
-    pack_is_close(PH_Q6_K, "x", "deq", 0);
-    pack_is_close(PH_Q4_K, "edge", "edge_deq", 1);
-    pack_is_close(PH_Q6_K, "edge", "edge_deq", 1);
+    for (size_t i = N_EXACT; i < N_GOLDEN; i++) {
+        pack_is_close(stored[i].type, "x", "deq", 0);
+        if (stored[i].has_edge) pack_is_close(stored[i].type, "edge", "edge_deq", 1);
+    }
+}
+
+/* One block whose numbers can be said by hand: levels -127 .. 127 under d = 1/2, and sums of sixteen. */
+void test_q8_k_by_hand(void) {
+    float   x[256], back[256];
+    uint8_t p[292];
+    int     wrong = 0;
+    for (int i = 0; i < 256; i++) x[i] = 0.5f * (float)(i % 255 - 127);
+    ph_dtype_get(PH_Q8_K)->pack(p, x, 256);
+    ph_dtype_get(PH_Q8_K)->unpack(back, p, 256);
+    CHECK(same_floats(x, back, 256));
+    for (int g = 0; g < 16; g++) {
+        int16_t sum;
+        int     want = 0;
+        memcpy(&sum, p + 260 + 2 * g, 2);
+        for (int i = 0; i < 16; i++) want += (int8_t)p[4 + 16 * g + i];
+        wrong += sum != want;
+    }
+    CHECK(!wrong);
 }
 
 /* Not numbers, infinities and overflow must pack to something that is read back; UBSan watches the casts. */
@@ -227,7 +248,7 @@ void test_pack_hostile_values(void) {
             def->unpack(back, packed, 256);
             /* A block of small numbers beside one tiny one is still itself. */
             if (kind != KINDS && (kind + 3) % KINDS >= 5)
-                CHECK_SAY(rms_gap(back + 4, x + 4, 252) < 8, "%s", ph_dtype_name(stored[i].type));
+                CHECK_SAY(rms_gap(back + 4, x + 4, 252) < 12, "%s", ph_dtype_name(stored[i].type));
         }
     CHECK(packed);
     free(packed);
