@@ -1,6 +1,7 @@
 /* cmd_verify.c - reference cases, a line a case, and how many hold. */
 #include "cli/command.h"
 
+#include "kernels/kernels.h"
 #include "measure/verify.h"
 
 #include <math.h>
@@ -60,7 +61,9 @@ static void print(void *arg, const ph_verify_row *row) {
 }
 
 static ph_rc settle(job *j, ph_err *err) {
+    unsigned features;
     j->how.isa = getenv("PINHOLE_ISA");
+    PH_TRY(ph_kernels_features(j->how.isa, &features, err));
     j->how.real_gguf = getenv("PINHOLE_REAL_GGUF");
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))
         return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", j->kv);
