@@ -4,8 +4,9 @@
  *
  * A unit holds a label (low 8 bits), an offset (bits 10.., scaled by 256 when bit 9 is set) and, in bit 8,
  * whether a value hangs below it.  The map comes from a file: every index is checked.
- * Source: Darts-clone's unit layout; the walk over grapheme clusters, first whole (shorter than six bytes),
- * then by character, is that of Hugging Face's spm_precompiled.
+ * Source: Darts-clone's unit layout.  Two walks: over grapheme clusters, first whole (shorter than six
+ * bytes), then by character, as Hugging Face's spm_precompiled does for tokenizer.json; and by the longest
+ * key that the rest of the text begins with, as the sentencepiece library does for its own .model files.
  */
 #include "text/tokenizer_tables.h"
 
@@ -47,6 +48,37 @@ static const char *look_up(const charsmap *m, const uint8_t *key, size_t n) {
     return NULL;
 }
 
+/* The same for the longest such key of whole characters; *used: its bytes. */
+static const char *look_up_longest(const charsmap *m, const uint8_t *key, size_t n, size_t *used) {
+    const char *best = NULL;
+    size_t      at = 0;
+    if (!m->n_units) return NULL;
+    at ^= offset_of(unit_at(m, 0));
+    for (size_t i = 0; i < n && key[i]; i++) {
+        at ^= key[i];
+        if (at >= m->n_units) break;
+        uint32_t unit = unit_at(m, at);
+        if ((unit & 0x800000FFu) != key[i]) break;
+        at ^= offset_of(unit);
+        if (!(unit >> 8 & 1) || (i + 1 < n && (key[i + 1] & 0xC0) == 0x80)) continue;
+        if (at >= m->n_units) break;
+        size_t value = unit_at(m, at) & 0x7FFFFFFFu;
+        if (value >= m->n_text || !memchr(m->text + value, 0, m->n_text - value)) break;
+        best = (const char *)m->text + value;
+        *used = i + 1;
+    }
+    return best;
+}
+
+static ph_rc by_prefixes(const charsmap *m, const uint8_t *in, size_t n, ph_bytes *out, ph_err *err) {
+    for (size_t i = 0, step; i < n; i += step) {
+        step = ph_utf8_length(in[i]);
+        const char *to = look_up_longest(m, in + i, n - i, &step);
+        PH_TRY(to ? ph_bytes_push(out, to, strlen(to), err) : ph_bytes_push(out, in + i, step, err));
+    }
+    return PH_OK;
+}
+
 static ph_rc cluster(const charsmap *m, const uint8_t *in, size_t n, ph_bytes *out, ph_err *err) {
     const char *to = n < 6 ? look_up(m, in, n) : NULL;
     if (to) return ph_bytes_push(out, to, strlen(to), err);
@@ -58,8 +90,8 @@ static ph_rc cluster(const charsmap *m, const uint8_t *in, size_t n, ph_bytes *o
     return PH_OK;
 }
 
-ph_rc ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, size_t n, ph_bytes *out,
-                         ph_err *err) {
+ph_rc ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, size_t n, int is_prefixes,
+                         ph_bytes *out, ph_err *err) {
     if (n_map < 4) return ph_bytes_push(out, in, n, err);
     size_t trie_bytes = (size_t)map[0] | (size_t)map[1] << 8 | (size_t)map[2] << 16 | (size_t)map[3] << 24;
     if (trie_bytes > n_map - 4)
@@ -69,6 +101,7 @@ ph_rc ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, si
     charsmap         m = {map + 4, map + 4 + trie_bytes, trie_bytes / 4, n_map - 4 - trie_bytes};
     utf8proc_int32_t before = -1, state = 0;
     size_t           begin = 0;
+    if (is_prefixes) return by_prefixes(&m, in, n, out, err);
     for (size_t i = 0; i < n;) {
         ph_utf8_step s = ph_utf8_read(in + i, n - i);
         if (before >= 0 && utf8proc_grapheme_break_stateful(before, (utf8proc_int32_t)s.code_point, &state)) {

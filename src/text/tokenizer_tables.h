@@ -65,7 +65,7 @@ typedef enum ph_op_kind {
     PH_OP_STRIP_ACCENTS,
     PH_OP_NMT,
     PH_OP_BERT,     /* flag: 1 clean, 2 CJK, 4 accents, 8 lower */
-    PH_OP_CHARSMAP, /* a: a SentencePiece precompiled map */
+    PH_OP_CHARSMAP, /* a: a SentencePiece precompiled map; flag: by prefixes */
     PH_OP_SQUEEZE,  /* SentencePiece: no space at the ends, one inside */
     /* splits */
     PH_OP_SPLIT,        /* pattern, behavior, invert */
@@ -236,8 +236,9 @@ ph_rc    ph_pretokenize(const ph_tokenizer *t, ph_cuts *c, ph_cuts *spare, ph_er
 void     ph_cuts_close(ph_cuts *c);
 uint32_t ph_byte_glyph(uint8_t byte);        /* GPT-2's printable character for a byte */
 int      ph_glyph_byte(uint32_t code_point); /* -1: not one of them */
-ph_rc    ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, size_t n, ph_bytes *out,
-                            ph_err *err);
+/* is_prefixes: by longest keys, as the sentencepiece library; else by clusters, as tokenizer.json's users. */
+ph_rc ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, size_t n, int is_prefixes,
+                         ph_bytes *out, ph_err *err);
 
 /* --- models (model.def) --- */
 typedef struct ph_model_scratch { /* zeroed before first use; owned */

@@ -177,7 +177,7 @@ static ph_rc step(const ph_tokenizer *t, const ph_text_op *op, const ph_bytes *i
     case PH_OP_BYTES:
         return glyphs(in, out, err);
     case PH_OP_CHARSMAP:
-        return ph_precompiled_map(ph_tok_text(t, op->a), op->a.n, in->at, in->n, out, err);
+        return ph_precompiled_map(ph_tok_text(t, op->a), op->a.n, in->at, in->n, op->flag, out, err);
     default:
         return char_by_char(op, in, out, err);
     }
