@@ -53,7 +53,7 @@ static void cache(const ph_session *s, const ph_done *d, ph_memory *m) {
 }
 
 static void tables(const ph_session *s, const ph_done *d, ph_memory *m) {
-    size_t vocab = (size_t)s->model->spec.text.vocab, row = 4 * sizeof(int32_t) + sizeof(uint64_t);
+    size_t vocab = (size_t)s->model->spec.text.vocab, row = 9 * sizeof(int32_t) + sizeof(uint64_t);
     m->pools = d->visual * (size_t)s->model->spec.text.d_model * sizeof(float) + d->tokens * row +
                ph_sampler_bytes(vocab);
 }

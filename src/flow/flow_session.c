@@ -43,6 +43,8 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     if (h->context > own)
         return PH_FAIL(err, PH_EUSAGE, "a context of %d tokens; this model was made for %d at most",
                        h->context, own);
+    if (s->model->spec.image_sees_itself && h->chunk < s->model->spec.bridge.tokens_per_tile)
+        h->chunk = s->model->spec.bridge.tokens_per_tile; /* they are run together */
     if (h->chunk > h->context) h->chunk = h->context;
     if (h->chunk < h->sequences) h->chunk = h->sequences;
     if (h->images > PH_PICTURES_MAX)

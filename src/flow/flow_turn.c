@@ -31,6 +31,9 @@ static size_t lay_out(ph_turn *t, unsigned char *at) {
     room              r = {.at = at};
     t->id = carve(&r, n * sizeof *t->id);
     t->feature = carve(&r, n * sizeof *t->feature);
+    t->position = carve(&r, n * sizeof *t->position);
+    t->span = carve(&r, n * sizeof *t->span);
+    t->back = carve(&r, n * sizeof *t->back);
     t->key = carve(&r, n * sizeof *t->key);
     t->answer = carve(&r, n * sizeof *t->answer);
     t->text_max = n * BYTES_A_TOKEN;

@@ -81,21 +81,25 @@ struct ph_turn {
     size_t             features_rows; /* used */
     /* The sequence as it is, and as it shall be: ids, feature rows (-1: text), and keys that tell equal rows.
      */
-    int32_t     *id, *feature;
-    uint64_t    *key;
-    size_t       n_prompt; /* rows of the prompt */
-    size_t       n_cached; /* of them already in the KV cache */
-    size_t       n_kept;   /* rows of the cache whose keys are known: what was run */
-    size_t       at;       /* next row to prefill */
-    int          n_image_tokens;
-    size_t       take;     /* rows of it in the chunk that is being run */
-    size_t       see_view; /* the picture being seen, and its next tile */
-    int          see_tile;
-    int          tile_at, tile_n; /* its tiles in the chunk that is being seen */
-    ph_done      done;
-    size_t       decode_heap, picture_peak; /* bytes: the decoder's heap, pixels and tiles */
-    const float *logits;                    /* [vocab], until the next run of the language part */
-    int32_t      next;                      /* the sampled id */
+    int32_t *id, *feature;
+    int32_t (*position)[3]; /* time, height, width */
+    int32_t  *span, *back;  /* keys [0, span) are seen; `back` keys before the row's own by whatever window */
+    int32_t   view_position; /* where the picture that is being spliced begins */
+    int32_t   next_position; /* of the row after the last */
+    uint64_t *key;
+    size_t    n_prompt; /* rows of the prompt */
+    size_t    n_cached; /* of them already in the KV cache */
+    size_t    n_kept;   /* rows of the cache whose keys are known: what was run */
+    size_t    at;       /* next row to prefill */
+    int       n_image_tokens;
+    size_t    take;     /* rows of it in the chunk that is being run */
+    size_t    see_view; /* the picture being seen, and its next tile */
+    int       see_tile;
+    int       tile_at, tile_n; /* its tiles in the chunk that is being seen */
+    ph_done   done;
+    size_t    decode_heap, picture_peak; /* bytes: the decoder's heap, pixels and tiles */
+    const float *logits;                 /* [vocab], until the next run of the language part */
+    int32_t      next;                   /* the sampled id */
     /* The answer. */
     int32_t         *answer; /* [context] */
     size_t           n_answer;

@@ -51,17 +51,21 @@ static void add_visual(batch *b, ph_turn *t, int32_t feature, int32_t row) {
     memcpy(b->visual + v * d, x, d * sizeof *x);
 }
 
-/* Row `index` of the turn's sequence. */
-static void add_row(batch *b, ph_turn *t, size_t index, int32_t id, int32_t feature, int is_wanted) {
+/* Row `index` of the turn's sequence, as it was spliced or said. */
+static void add_row(batch *b, ph_turn *t, size_t index, int is_wanted) {
     int32_t  r = (int32_t)b->syms.at[PH_SYM_R]++;
-    int32_t *row = b->rows + (size_t)r * PH_ROW_FIELDS, at = (int32_t)index;
-    b->ids[r] = id;
+    int32_t *row = b->rows + (size_t)r * PH_ROW_FIELDS;
+    memset(row, 0, PH_ROW_FIELDS * sizeof *row);
+    b->ids[r] = t->id[index];
     row[PH_ROW_SEQUENCE] = t->sequence;
-    row[PH_ROW_INDEX] = row[PH_ROW_POS_T] = row[PH_ROW_POS_H] = row[PH_ROW_POS_W] = at;
-    row[PH_ROW_SPAN] = at + 1;
-    row[PH_ROW_KIND] = feature >= 0;
-    row[PH_ROW_RESERVED] = 0;
-    if (feature >= 0) add_visual(b, t, feature, r);
+    row[PH_ROW_INDEX] = (int32_t)index;
+    row[PH_ROW_POS_T] = t->position[index][0];
+    row[PH_ROW_POS_H] = t->position[index][1];
+    row[PH_ROW_POS_W] = t->position[index][2];
+    row[PH_ROW_SPAN] = t->span[index];
+    row[PH_ROW_BACK] = t->back[index];
+    row[PH_ROW_KIND] = t->feature[index] >= 0;
+    if (t->feature[index] >= 0) add_visual(b, t, t->feature[index], r);
     if (is_wanted) b->out_rows[b->syms.at[PH_SYM_S]++] = r;
 }
 
@@ -78,11 +82,16 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* A span that sees itself both ways is never cut: all its keys must stand before any of its rows attends. */
+static size_t whole_spans(const ph_turn *t, size_t n) {
+    while (n && t->at + n < t->n_prompt && t->back[t->at + n] > 0) n--;
+    return n;
+}
+
 /* A turn's part of a chunk. */
 static ph_rc add_prompt(batch *b, ph_turn *t, size_t n, ph_err *err) {
     PH_TRY(ph_kv_extend(b->s->kv, t->sequence, (int)(t->at + n), err));
-    for (size_t i = t->at; i < t->at + n; i++)
-        add_row(b, t, i, t->id[i], t->feature[i], b->s->how.all_logits || i + 1 == t->n_prompt);
+    for (size_t i = t->at; i < t->at + n; i++) add_row(b, t, i, b->s->how.all_logits || i + 1 == t->n_prompt);
     return PH_OK;
 }
 
@@ -103,9 +112,14 @@ ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
                  err));
     for (size_t i = 0; i < n; i++) {
         ph_turn *t = turns[i];
-        t->take = smaller(t->n_prompt - t->at, rows - (size_t)b.syms.at[PH_SYM_R]);
+        t->take = whole_spans(t, smaller(t->n_prompt - t->at, rows - (size_t)b.syms.at[PH_SYM_R]));
         if (t->take) PH_TRY(add_prompt(&b, t, t->take, err));
     }
+    if (!b.syms.at[PH_SYM_R])
+        return PH_FAIL(err, PH_ELIMIT,
+                       "a picture of this model takes more tokens that must be run together than a chunk "
+                       "holds (%zu): give a larger --chunk",
+                       chunk);
     PH_TRY(run(&b, turns[0]->question->cancel, &logits, err));
     for (size_t i = 0; i < n; i++) {
         ph_turn *t = turns[i];
@@ -124,6 +138,17 @@ ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
     return PH_OK;
 }
 
+/* The id that was said is the next row. */
+static void set_said(ph_turn *t) {
+    size_t i = t->at;
+    t->id[i] = t->next;
+    t->feature[i] = -1;
+    t->key[i] = ph_turn_text_key(t->next);
+    t->back[i] = 0;
+    t->span[i] = (int32_t)i + 1;
+    t->position[i][0] = t->position[i][1] = t->position[i][2] = t->next_position;
+}
+
 ph_rc ph_step(ph_turn *const *turns, size_t n, ph_err *err) {
     ph_session  *s = turns[0]->session;
     const float *logits;
@@ -132,14 +157,13 @@ ph_rc ph_step(ph_turn *const *turns, size_t n, ph_err *err) {
     for (size_t i = 0; i < n; i++) {
         ph_turn *t = turns[i];
         PH_TRY(ph_kv_extend(s->kv, t->sequence, (int)(t->at + 1), err));
-        add_row(&b, t, t->at, t->next, -1, 1);
+        set_said(t);
+        add_row(&b, t, t->at, 1);
     }
     PH_TRY(run(&b, turns[0]->question->cancel, &logits, err));
     for (size_t i = 0; i < n; i++) {
         ph_turn *t = turns[i];
-        t->id[t->at] = t->next;
-        t->feature[t->at] = -1;
-        t->key[t->at] = ph_turn_text_key(t->next);
+        t->next_position++;
         t->n_kept = ++t->at;
         t->logits = logits + i * (size_t)s->model->spec.text.vocab;
         t->stage = PH_STAGE_sample;

@@ -120,7 +120,8 @@ static ph_rc add_messages(splicing *s, const ph_question *q, ph_err *err) {
 typedef struct rows {
     ph_turn *t;
     size_t   n, n_cached;
-    int      is_same; /* so far every row is what the cache holds */
+    int      is_same;  /* so far every row is what the cache holds */
+    int32_t  position; /* of the next row of text */
 } rows;
 
 static uint64_t picture_key(const ph_view *v, int token) {
@@ -129,23 +130,49 @@ static uint64_t picture_key(const ph_view *v, int token) {
     return k | (uint64_t)1 << 63; /* never a text row's */
 }
 
+/* What a row is, beside its id. */
+typedef struct row_place {
+    int32_t  feature; /* -1: text */
+    int32_t  position[3];
+    int32_t  back, ahead; /* rows of its bidirectional span before and after it */
+    uint64_t key;
+} row_place;
+
 /* Rows beyond the context are counted, not kept: the message says how many there would be. */
-static void add_row(rows *r, int32_t id, int32_t feature, uint64_t key) {
+static void add_row(rows *r, int32_t id, const row_place *p) {
     ph_turn *t = r->t;
     size_t   i = r->n++;
     if (i >= (size_t)t->session->how.context) return;
-    r->is_same = r->is_same && i < t->n_kept && t->key[i] == key;
+    r->is_same = r->is_same && i < t->n_kept && t->key[i] == p->key;
     r->n_cached += (size_t)r->is_same;
     t->id[i] = id;
-    t->feature[i] = feature;
-    t->key[i] = key;
+    t->feature[i] = p->feature;
+    t->key[i] = p->key;
+    t->back[i] = p->back;
+    t->span[i] = (int32_t)i + 1 + p->ahead;
+    memcpy(t->position[i], p->position, sizeof p->position);
 }
 
 static void add_visual_rows(rows *r, const visual_run *run) {
-    int32_t id = r->t->session->model->spec.image_token;
-    for (int k = 0; k < run->n; k++)
-        add_row(r, id < 0 ? 0 : id, (int32_t)run->view->row + run->first + k,
-                picture_key(run->view, run->first + k));
+    const ph_model  *m = r->t->session->model;
+    const ph_family *f = m->family;
+    int32_t          id = m->spec.image_token < 0 ? 0 : m->spec.image_token, from = r->position;
+    int              sees = m->spec.image_sees_itself;
+    /* A picture's positions count from its first run; a later run of it goes on from there. */
+    if (run->first) from = r->t->view_position;
+    r->t->view_position = from;
+    for (int k = 0; k < run->n; k++) {
+        int       token = run->first + k;
+        row_place p = {.feature = (int32_t)run->view->row + token, .key = picture_key(run->view, token)};
+        p.back = sees ? k : 0;
+        p.ahead = sees ? run->n - 1 - k : 0;
+        if (f->place) {
+            r->position = f->place(&m->spec, &run->view->layout, from, token, p.position);
+        } else {
+            p.position[0] = p.position[1] = p.position[2] = r->position++;
+        }
+        add_row(r, id, &p);
+    }
 }
 
 static ph_rc add_id(rows *r, int32_t id, ph_err *err) {
@@ -155,7 +182,9 @@ static ph_rc add_id(rows *r, int32_t id, ph_err *err) {
                        "the tokenizer gave id %d, but the model's embedding table has %d rows: tokenizer and "
                        "weights are not of one model",
                        id, vocab);
-    add_row(r, id, -1, ph_turn_text_key(id));
+    row_place p = {.feature = -1, .key = ph_turn_text_key(id)};
+    p.position[0] = p.position[1] = p.position[2] = r->position++;
+    add_row(r, id, &p);
     return PH_OK;
 }
 
@@ -181,7 +210,7 @@ static ph_rc encode(rows *r, splicing *s, unsigned how, ph_err *err) {
     return rc;
 }
 
-/* Ids as given: a visual row wherever the image token stands, pictures in order. */
+/* Ids as given: visual rows wherever the image token stands, pictures in order; neighbours are one run. */
 static ph_rc take_ids(rows *r, const ph_question *q, ph_err *err) {
     ph_turn        *t = r->t;
     const ph_model *m = t->session->model;
@@ -192,11 +221,15 @@ static ph_rc take_ids(rows *r, const ph_question *q, ph_err *err) {
             PH_TRY(add_id(r, q->ids[i], err));
             continue;
         }
-        while (view < t->n_views && token == t->view[view].n_visual) view++, token = 0;
+        if (view < t->n_views && token == t->view[view].n_visual) view++, token = 0;
         if (view == t->n_views)
             return PH_FAIL(err, PH_EMISMATCH, "the ids hold more image tokens than the %zu pictures make",
                            t->n_views);
-        add_visual_rows(r, &(visual_run){.view = &t->view[view], .first = token++, .n = 1});
+        int n = 1;
+        while (i + 1 < q->n_ids && q->ids[i + 1] == m->spec.image_token && token + n < t->view[view].n_visual)
+            n++, i++;
+        add_visual_rows(r, &(visual_run){.view = &t->view[view], .first = token, .n = n});
+        token += n;
     }
     return PH_OK;
 }
@@ -239,6 +272,7 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
         return rc;
     }
     t->n_prompt = r.n;
+    t->next_position = r.position;
     t->n_cached = t->session->how.all_logits ? 0
                   : r.n_cached < r.n         ? r.n_cached
                                              : r.n - 1; /* the last row gives the logits */

@@ -79,7 +79,10 @@ enum {
     PH_ROW_SPAN, /* keys [0, span) are seen (before the node's own window): index + 1 if causal, the end of a
                   * bidirectional span otherwise */
     PH_ROW_KIND, /* 0 text, 1 visual */
-    PH_ROW_RESERVED,
+    PH_ROW_BACK, /* keys before the row's own that no window hides: back to where its bidirectional span
+                    begins */
+    PH_ROW_CROSS_BEGIN, /* keys [begin, end) of a cache that the step does not append to (cross attention) */
+    PH_ROW_CROSS_END,
     PH_ROW_FIELDS
 };
 

@@ -172,8 +172,8 @@ float ph_rope_frequencies(const ph_rope *r, float *inv_freq) {
     return attention_factor(r);
 }
 
-void ph_rope_row(const ph_rope *r, const float *inv_freq, float factor, const int32_t row[PH_ROW_FIELDS],
-                 float *cos_out, float *sin_out) {
+void ph_rope_row(const ph_rope *r, const float *inv_freq, float factor, const int32_t *row, float *cos_out,
+                 float *sin_out) {
     int end_t = r->section[0], end_h = end_t + r->section[1];
     int is_sections = end_h + r->section[2] > 0;
     for (int i = 0; i < r->dim / 2; i++) {

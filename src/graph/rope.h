@@ -47,7 +47,7 @@ ph_rc ph_rope_of_node(ph_rope *rope, const ph_node *n, ph_err *err);
 /* inv_freq: [dim/2].  Returns what cos and sin are multiplied with (1 but for yarn and attention_factor). */
 float ph_rope_frequencies(const ph_rope *rope, float *inv_freq);
 /* One row of the rows input to its cos, sin [dim/2]. */
-void ph_rope_row(const ph_rope *rope, const float *inv_freq, float factor, const int32_t row[PH_ROW_FIELDS],
-                 float *cos_out, float *sin_out);
+void ph_rope_row(const ph_rope *rope, const float *inv_freq, float factor, const int32_t *row, float *cos_out,
+                 float *sin_out);
 
 #endif

@@ -44,6 +44,11 @@ typedef struct ph_family {
     void (*bridge)(ph_graph *g, const ph_spec *spec, const ph_source *s);
     /* The pieces for one prepared picture. */
     ph_rc (*image)(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err);
+    /* Rope positions (time, height, width) of visual token `token` of a picture that begins at position
+     * `from`; returns the position of what follows the picture.  NULL: one after the other, all three equal.
+     */
+    int32_t (*place)(const ph_spec *spec, const ph_tile_layout *tiles, int32_t from, int token,
+                     int32_t out[3]);
     const char *template_; /* chat form to use when the checkpoint brings none: a name that ph_chat knows */
     const char *source;    /* paper and reference implementation */
 } ph_family;

@@ -85,8 +85,9 @@ typedef struct ph_spec {
     int            has_vision;
     ph_tower       tower;
     ph_bridge_spec bridge;
-    int32_t        image_token;  /* id that marks a visual row; -1: none */
-    const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
+    int32_t        image_token;       /* id that marks a visual row; -1: none */
+    const char    *image_marker;      /* its text in the chat template: "<image>"; NULL: none */
+    int            image_sees_itself; /* tokens of one run of visual tokens see each other, both ways */
     const char
            *image_after; /* stands behind the marker where a template takes plain strings; NULL: nothing */
     int32_t bos, eos[8];

@@ -7,6 +7,9 @@
  * takes from a page the keys that it may see.  A query meets its pages in order
  * and cut at page borders, whatever unit it is in, so its bits are always the same.
  *
+ * Without k and v only the second step is there, over a cache that the step does not append to; without q
+ * only the first.
+ *
  * The optional outputs (attention per key, entropy) are the eval's business.
  */
 #include "engine/native/native.h"
@@ -25,7 +28,7 @@ typedef struct cached {
     int    q, turned, k, v, rows, y; /* buffers; turned: the queries as attend reads them */
     int    value;                    /* rows: [R, fields] */
     turn   turn_q, turn_k;
-    int    layer, window;
+    int    layer, window, is_cross;
     size_t heads, kv_heads, d, dv;
     float  scale, softcap;
     /* of this run */
@@ -40,8 +43,8 @@ static int cached_can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if (strcmp(n->op->name, "CachedAttention") || out_is(n, 1) || out_is(n, 2)) return 0;
     for (int i = 0; i < 4; i++)
-        if (n->in[i] < 0 ||
-            (g->value[n->in[i]].cls != PH_VALUE_TEMP && g->value[n->in[i]].cls != PH_VALUE_INPUT))
+        if (n->in[i] >= 0 && g->value[n->in[i]].cls != PH_VALUE_TEMP &&
+            g->value[n->in[i]].cls != PH_VALUE_INPUT)
             return 0;
     return 1;
 }
@@ -52,15 +55,26 @@ int ph_cached_takes(const ph_builder *b, int node) {
         return 0;
     int            use = ph_build_use(b, n->out[0], 0);
     const ph_node *a = &b->g->node[use];
-    return cached_can(b->g, use) && (a->in[0] == n->out[0] || a->in[1] == n->out[0]);
+    return cached_can(b->g, use) && a->in[1] >= 0 && (a->in[0] == n->out[0] || a->in[1] == n->out[0]);
 }
 
 /* ---- append ---- */
 
+static ph_rc check_cross(const ph_native *p, const int32_t *row, size_t i, ph_err *err) {
+    int32_t sequence = row[PH_ROW_SEQUENCE], begin = row[PH_ROW_CROSS_BEGIN], end = row[PH_ROW_CROSS_END];
+    int     length = sequence < 0 ? 0 : ph_kv_length(p->kv, sequence);
+    if (begin >= 0 && begin <= end && end <= length) return PH_OK;
+    return PH_FAIL(err, PH_EMISMATCH,
+                   "row %zu: keys [%" PRId32 ", %" PRId32 ") of sequence %" PRId32 ", which has %d", i, begin,
+                   end, sequence, length);
+}
+
 static ph_rc check_row(const ph_native *p, const cached *c, const int32_t *row, size_t i, ph_err *err) {
+    if (c->is_cross) return check_cross(p, row, i, err);
     int32_t sequence = row[PH_ROW_SEQUENCE], index = row[PH_ROW_INDEX], span = row[PH_ROW_SPAN];
     int     length = sequence < 0 ? 0 : ph_kv_length(p->kv, sequence);
-    if (index < 0 || index >= length || span < 0 || span > length)
+    if (index < 0 || index >= length || span < 0 || span > length || row[PH_ROW_BACK] < 0 ||
+        row[PH_ROW_BACK] > index)
         return PH_FAIL(err, PH_EMISMATCH,
                        "row %zu: index %" PRId32 ", span %" PRId32 " in sequence %" PRId32 " of %d tokens", i,
                        index, span, sequence, length);
@@ -82,12 +96,17 @@ static ph_rc check_cache(const ph_native *p, const cached *c, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc prepare_append(ph_native *p, ph_step *s, ph_err *err) {
-    cached        *c = s->data;
+static ph_rc check_all(ph_native *p, cached *c, ph_err *err) {
     const int32_t *rows = ph_native_at(p, c->rows);
     c->n = (size_t)ph_native_dim(p, p->size, c->value, 0);
     PH_TRY(check_cache(p, c, err));
     for (size_t i = 0; i < c->n; i++) PH_TRY(check_row(p, c, &rows[i * PH_ROW_FIELDS], i, err));
+    return PH_OK;
+}
+
+static ph_rc prepare_append(ph_native *p, ph_step *s, ph_err *err) {
+    cached *c = s->data;
+    PH_TRY(check_all(p, c, err));
     s->units = c->n;
     size_t width = (c->heads + c->kv_heads) * c->d + c->kv_heads * c->dv;
     s->piece = (PH_UNIT_ITEMS + width) / (width + 1);
@@ -154,8 +173,10 @@ static const ph_step_kind append_kind = {
 
 /* First key that a row may see, and the one behind the last. */
 static void span_of(const cached *c, const int32_t *row, int32_t *lo, int32_t *hi) {
-    *hi = row[PH_ROW_SPAN];
+    *hi = c->is_cross ? row[PH_ROW_CROSS_END] : row[PH_ROW_SPAN];
     *lo = c->window > 0 && row[PH_ROW_INDEX] + 1 > c->window ? row[PH_ROW_INDEX] + 1 - c->window : 0;
+    if (row[PH_ROW_INDEX] - row[PH_ROW_BACK] < *lo) *lo = row[PH_ROW_INDEX] - row[PH_ROW_BACK];
+    if (c->is_cross) *lo = row[PH_ROW_CROSS_BEGIN];
     if (*lo > *hi) *lo = *hi;
 }
 
@@ -163,7 +184,7 @@ static ph_rc prepare_attend(ph_native *p, ph_step *s, ph_err *err) {
     cached        *c = s->data;
     const int32_t *rows = ph_native_at(p, c->rows);
     size_t         most = 1, group = c->heads / c->kv_heads, hands = (size_t)p->n_hands;
-    (void)err;
+    if (c->is_cross) PH_TRY(check_all(p, c, err)); /* else the append step has */
     for (size_t i = 0; i < c->n; i++) {
         int32_t lo, hi;
         span_of(c, &rows[i * PH_ROW_FIELDS], &lo, &hi);
@@ -293,8 +314,10 @@ static void read_attributes(const ph_builder *b, int node, cached *c) {
     const ph_node *n = &b->g->node[node];
     c->heads = (size_t)ph_node_int(n, "num_heads", 1);
     c->kv_heads = (size_t)ph_node_int(n, "kv_num_heads", 1);
-    c->d = (size_t)b->g->value[n->in[1]].shape.dim[1].mul / c->kv_heads;
-    c->dv = (size_t)b->g->value[n->in[2]].shape.dim[1].mul / c->kv_heads;
+    c->is_cross = n->in[1] < 0;
+    c->d = c->is_cross ? (size_t)b->g->value[n->in[0]].shape.dim[1].mul / c->heads
+                       : (size_t)b->g->value[n->in[1]].shape.dim[1].mul / c->kv_heads;
+    c->dv = c->is_cross ? c->d : (size_t)b->g->value[n->in[2]].shape.dim[1].mul / c->kv_heads;
     c->layer = (int)ph_node_int(n, "layer", 0);
     c->window = (int)ph_node_int(n, "window", 0);
     c->scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)c->d));
@@ -327,14 +350,17 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     cached *c = place;
     int     state;
     read_attributes(b, node, c);
-    PH_TRY(take_turn(b, n->in[0], &c->turn_q, &c->q, err));
-    PH_TRY(take_turn(b, n->in[1], &c->turn_k, &c->k, err));
-    PH_TRY(ph_build_buffer(b, n->in[2], &c->v, err));
+    c->turn_q.cos = c->turn_k.cos = -1;
+    if (n->in[0] >= 0 && !c->is_cross) PH_TRY(take_turn(b, n->in[0], &c->turn_q, &c->q, err));
+    if (n->in[0] >= 0 && c->is_cross) PH_TRY(ph_build_buffer(b, n->in[0], &c->q, err));
+    if (!c->is_cross) PH_TRY(take_turn(b, n->in[1], &c->turn_k, &c->k, err));
+    if (!c->is_cross) PH_TRY(ph_build_buffer(b, n->in[2], &c->v, err));
     PH_TRY(ph_build_buffer(b, n->in[3], &c->rows, err));
     PH_TRY(ph_build_buffer(b, n->in[4], &state, err));
     c->turned = c->q;
     if (c->turn_q.cos >= 0) PH_TRY(ph_build_buffer(b, n->in[0], &c->turned, err));
-    PH_TRY(add_append(b, node, c, err));
+    if (!c->is_cross) PH_TRY(add_append(b, node, c, err));
+    if (n->in[0] < 0) return PH_OK;
     PH_TRY(ph_build_buffer(b, n->out[0], &c->y, err));
     int reads[2] = {c->turned, c->rows};
     return ph_build_step(b, &attend_kind, node, c, reads, 2, &c->y, 1, -1, err);

@@ -4,9 +4,12 @@
  *     q [R, Hq*Dk]  k [R, Hkv*Dk]  v [R, Hkv*Dv]  rows [R, PH_ROW_FIELDS] i32  kv (a state)  ->  y [R, Hq*Dv]
  *
  * First every row's k and v are stored at PH_ROW_INDEX of its sequence, in the
- * page's own type; then row r sees the keys in [max(0, index + 1 - window), span),
+ * page's own type; then row r sees the keys in [min(index - back, max(0, index + 1 - window)), span),
  * absorbed page by page (64 keys), so neither the chunk nor the other rows change
  * a result.  Room was made by ph_kv_extend before the step.
+ *
+ * Without k and v nothing is stored, and row r sees [cross begin, cross end): cross attention over a cache
+ * that another graph filled.  Without q nothing attends and there is no output: that other graph.
  *
  * Attributes: layer, num_heads, kv_num_heads; scale (1/sqrt(Dk)), softcap (0: none), window (0: none).
  * Outputs 1 and 2 (attention received per key, entropy per query: attributes received, entropy) are in the
@@ -21,6 +24,11 @@
 typedef struct form {
     int64_t heads, kv_heads, dk, dv;
 } form;
+
+static int mul_fits(int64_t a, int64_t b) {
+    int64_t c;
+    return !__builtin_mul_overflow(a, b, &c);
+}
 
 static ph_rc form_of(const ph_node *n, int64_t q, int64_t k, int64_t v, form *f, ph_err *err) {
     f->heads = ph_node_int(n, "num_heads", 0);
@@ -54,33 +62,67 @@ static ph_rc check_attributes(const ph_node *n, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
-    const ph_value *kv = ph_in(g, n, 4);
-    form            f;
-    PH_TRY(check_attributes(n, err));
-    for (int i = 0; i < 4; i++) {
-        PH_TRY(ph_want(g, n, i, i == 3 ? PH_I32 : PH_F32, 2, err));
-        const ph_shape *s = &ph_in(g, n, i)->shape, *q = &ph_in(g, n, 0)->shape;
-        if (!ph_dim_is_fixed(s->dim[1]) || !ph_dim_same(s->dim[0], q->dim[0]) ||
-            (i == 3 && s->dim[1].mul != PH_ROW_FIELDS))
-            return ph_disagree(q, s, "CachedAttention wants as many rows in q, k, v and rows[R, 8]", err);
+static int has_input(const ph_node *n, int i) {
+    return i < n->n_in && n->in[i] >= 0;
+}
+
+/* Rows of one count, [R, fixed] each. */
+static ph_rc check_inputs(const ph_graph *g, const ph_node *n, ph_err *err) {
+    const ph_shape *rows = NULL;
+    PH_TRY(ph_want(g, n, 3, PH_I32, 2, err));
+    rows = &ph_in(g, n, 3)->shape;
+    if (!ph_dim_same(rows->dim[1], ph_dim_of(PH_ROW_FIELDS)))
+        return PH_FAIL(err, PH_EMISMATCH, "CachedAttention wants rows of %d fields", PH_ROW_FIELDS);
+    for (int i = 0; i < 3; i++) {
+        if (!has_input(n, i)) continue;
+        PH_TRY(ph_want(g, n, i, PH_F32, 2, err));
+        const ph_shape *s = &ph_in(g, n, i)->shape;
+        if (!ph_dim_is_fixed(s->dim[1]) || !ph_dim_same(s->dim[0], rows->dim[0]))
+            return ph_disagree(rows, s, "CachedAttention wants as many rows in q, k and v as in rows", err);
     }
+    return PH_OK;
+}
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    int  has_q = has_input(n, 0), has_k = has_input(n, 1), has_v = has_input(n, 2);
+    form f;
+    PH_TRY(check_attributes(n, err));
+    if (!has_input(n, 3) || !has_input(n, 4) || has_k != has_v || (!has_q && !has_k))
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "CachedAttention wants rows and a cache, and q, or k and v, or all three");
+    PH_TRY(check_inputs(g, n, err));
+    const ph_value *kv = ph_in(g, n, 4);
     if (kv->cls != PH_VALUE_STATE)
         return PH_FAIL(err, PH_EMISMATCH, "CachedAttention: %s is no state", kv->name);
-    ph_shape y = ph_in(g, n, 0)->shape;
-    PH_TRY(form_of(n, y.dim[1].mul, ph_in(g, n, 1)->shape.dim[1].mul, ph_in(g, n, 2)->shape.dim[1].mul, &f,
-                   err));
-    if (!ph_dim_mul(ph_dim_of(f.heads), ph_dim_of(f.dv), &y.dim[1]))
+    /* Without k and v the cache has heads of the queries' size; the run holds it to that. */
+    int64_t heads = ph_node_int(n, "num_heads", 0), kv_heads = ph_node_int(n, "kv_num_heads", 0);
+    int64_t q = has_q ? ph_in(g, n, 0)->shape.dim[1].mul : 0,
+            k = has_k ? ph_in(g, n, 1)->shape.dim[1].mul : 0;
+    int64_t v = has_v ? ph_in(g, n, 2)->shape.dim[1].mul : 0;
+    if (heads <= 0 || kv_heads <= 0)
+        return PH_FAIL(err, PH_EMISMATCH, "CachedAttention wants num_heads and kv_num_heads");
+    if (!has_k) k = v = q / heads * kv_heads;
+    if (!has_q && mul_fits(k / kv_heads, heads)) q = k / kv_heads * heads;
+    PH_TRY(form_of(n, q, k, v, &f, err));
+    ph_shape y = ph_in(g, n, 3)->shape;
+    if (!ph_dim_mul(ph_dim_of(f.heads), ph_dim_of(has_q ? f.dv : 0), &y.dim[1]))
         return PH_FAIL(err, PH_ELIMIT, "CachedAttention: too many elements");
     ph_infer_set(&out[0], PH_F32, &y);
     return PH_OK;
 }
 
 /* The rows come from outside the graph: each must point into room that was made. */
-static ph_rc check_row(const ph_kv *kv, const int32_t *row, int64_t r, ph_err *err) {
+static ph_rc check_row(const ph_kv *kv, const int32_t *row, int64_t r, int is_cross, ph_err *err) {
     int length = ph_kv_length(kv, row[PH_ROW_SEQUENCE]);
+    if (is_cross && row[PH_ROW_CROSS_BEGIN] >= 0 && row[PH_ROW_CROSS_BEGIN] <= row[PH_ROW_CROSS_END] &&
+        row[PH_ROW_CROSS_END] <= length)
+        return PH_OK;
+    if (is_cross)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "CachedAttention: row %" PRId64 " sees keys [%d, %d) of sequence %d, which has %d", r,
+                       row[PH_ROW_CROSS_BEGIN], row[PH_ROW_CROSS_END], row[PH_ROW_SEQUENCE], length);
     if (row[PH_ROW_INDEX] < 0 || row[PH_ROW_INDEX] >= length || row[PH_ROW_SPAN] < 0 ||
-        row[PH_ROW_SPAN] > length)
+        row[PH_ROW_SPAN] > length || row[PH_ROW_BACK] < 0 || row[PH_ROW_BACK] > row[PH_ROW_INDEX])
         return PH_FAIL(err, PH_EMISMATCH,
                        "CachedAttention: row %" PRId64
                        " is token %d of sequence %d and sees %d keys; the sequence has "
@@ -101,11 +143,21 @@ static void store(const ph_eval *e, void *page, ph_dtype dtype, const float *x, 
     }
 }
 
+typedef struct span {
+    int64_t from, end; /* keys [from, end) */
+} span;
+
+static span span_of(const int32_t *row, int64_t window, int is_cross) {
+    int64_t index = row[PH_ROW_INDEX], from = window && index + 1 > window ? index + 1 - window : 0;
+    if (is_cross) return (span){row[PH_ROW_CROSS_BEGIN], row[PH_ROW_CROSS_END]};
+    if (index - row[PH_ROW_BACK] < from) from = index - row[PH_ROW_BACK];
+    return (span){from, row[PH_ROW_SPAN]};
+}
+
 /* One row and one key head: a->q points at its group of query heads. */
-static void attend_row(const ph_eval *e, const ph_kv *kv, int layer, const int32_t *row, int64_t window,
+static void attend_row(const ph_eval *e, const ph_kv *kv, int layer, const int32_t *row, const span *s,
                        int64_t head, ph_attend *a, int32_t *lo, int32_t *hi) {
-    int64_t from = window && row[PH_ROW_INDEX] + 1 > window ? row[PH_ROW_INDEX] + 1 - window : 0;
-    int64_t end = row[PH_ROW_SPAN];
+    int64_t from = s->from, end = s->end;
     for (size_t i = 0; i < a->n_q; i++) a->m[i] = -INFINITY, a->l[i] = 0;
     for (size_t i = 0; i < a->n_q * a->dv; i++) a->acc[i] = 0;
     for (int64_t begin = from / PH_KV_PAGE * PH_KV_PAGE; begin < end; begin += PH_KV_PAGE) {
@@ -127,6 +179,7 @@ typedef struct job {
     ph_kv         *kv;
     int            layer;
     int64_t        window;
+    int            is_cross;
     const int32_t *rows; /* [R, PH_ROW_FIELDS] */
     const float   *q;
     float         *y;
@@ -150,7 +203,9 @@ static ph_rc attend_all(const job *j, int64_t count, const ph_eval *e, ph_err *e
         for (int64_t h = 0; h < j->f.kv_heads; h++) {
             float *y = j->y + (r * j->f.heads + h * group) * j->f.dv;
             a.q = j->q + (r * j->f.heads + h * group) * j->f.dk;
-            attend_row(e, j->kv, j->layer, j->rows + r * PH_ROW_FIELDS, j->window, h, &a, lo, hi);
+            const int32_t *row = j->rows + r * PH_ROW_FIELDS;
+            const span     seen = span_of(row, j->window, j->is_cross);
+            attend_row(e, j->kv, j->layer, row, &seen, h, &a, lo, hi);
             for (int64_t i = 0; i < group * j->f.dv; i++)
                 y[i] = a.l[i / j->f.dv] > 0 ? a.acc[i] / a.l[i / j->f.dv] : 0;
         }
@@ -170,33 +225,43 @@ static ph_rc check_kv(const ph_kv *kv, int64_t layer, const form *f, ph_err *err
     return PH_OK;
 }
 
+static ph_rc append(const job *j, const float *k, const float *v, int64_t count, const ph_eval *e) {
+    for (int64_t r = 0; r < count; r++) {
+        const int32_t    *row = j->rows + r * PH_ROW_FIELDS;
+        const ph_kv_page *page = ph_kv_at(j->kv, j->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
+        int64_t           slot = row[PH_ROW_INDEX] % PH_KV_PAGE;
+        store(e, page->k, page->dtype, k + r * j->f.kv_heads * j->f.dk, j->f.kv_heads, j->f.dk, slot);
+        store(e, page->v, page->dtype, v + r * j->f.kv_heads * j->f.dv, j->f.kv_heads, j->f.dv, slot);
+    }
+    return PH_OK;
+}
+
 static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
                   ph_err *err) {
-    job          j = {.kv = in[4].kv, .y = out->data};
-    const float *k, *v;
+    int          has_q = has_input(n, 0), has_k = has_input(n, 1);
+    job          j = {.kv = in[4].kv, .y = out->data, .is_cross = !has_k};
+    const float *k = NULL, *v = NULL;
     ph_array     rows;
-    int64_t      layer = ph_node_int(n, "layer", 0);
+    int64_t      layer = ph_node_int(n, "layer", 0), heads = ph_node_int(n, "num_heads", 1);
+    int64_t      kv_heads = ph_node_int(n, "kv_num_heads", 1), count = in[3].dim[0];
     (void)g;
-    PH_TRY(form_of(n, in[0].dim[1], in[1].dim[1], in[2].dim[1], &j.f, err));
+    int64_t nk = has_k ? in[1].dim[1] : in[0].dim[1] / heads * kv_heads;
+    int64_t nv = has_k ? in[2].dim[1] : nk, nq = has_q ? in[0].dim[1] : nk / kv_heads * heads;
+    PH_TRY(form_of(n, nq, nk, nv, &j.f, err));
     PH_TRY(check_kv(j.kv, layer, &j.f, err));
-    PH_TRY(ph_floats(&j.q, &in[0], e, err));
-    PH_TRY(ph_floats(&k, &in[1], e, err));
-    PH_TRY(ph_floats(&v, &in[2], e, err));
+    if (has_q) PH_TRY(ph_floats(&j.q, &in[0], e, err));
+    if (has_k) PH_TRY(ph_floats(&k, &in[1], e, err));
+    if (has_k) PH_TRY(ph_floats(&v, &in[2], e, err));
     PH_TRY(ph_dense(&rows, &in[3], e, err));
     j.layer = (int)layer;
     j.rows = rows.data;
     j.window = ph_node_int(n, "window", 0);
     j.scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)j.f.dk));
     j.softcap = (float)ph_node_float(n, "softcap", 0);
-    for (int64_t r = 0; r < in[0].dim[0]; r++) {
-        const int32_t *row = j.rows + r * PH_ROW_FIELDS;
-        PH_TRY(check_row(j.kv, row, r, err));
-        const ph_kv_page *page = ph_kv_at(j.kv, j.layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
-        int64_t           slot = row[PH_ROW_INDEX] % PH_KV_PAGE;
-        store(e, page->k, page->dtype, k + r * j.f.kv_heads * j.f.dk, j.f.kv_heads, j.f.dk, slot);
-        store(e, page->v, page->dtype, v + r * j.f.kv_heads * j.f.dv, j.f.kv_heads, j.f.dv, slot);
-    }
-    return attend_all(&j, in[0].dim[0], e, err);
+    for (int64_t r = 0; r < count; r++)
+        PH_TRY(check_row(j.kv, j.rows + r * PH_ROW_FIELDS, r, j.is_cross, err));
+    if (has_k) PH_TRY(append(&j, k, v, count, e));
+    return has_q ? attend_all(&j, count, e, err) : PH_OK;
 }
 
 const ph_op ph_op_CachedAttention = {
