@@ -1,7 +1,8 @@
 #!/bin/sh
 # Only src/model knows a model family: its names, its objects and its table stand in no other room's code.
-# Comments may cite one as a source.  Image recipes are named after their processors, and GGUF has its own words (its
-# tokenizer kind "llama"), and so have pre-tokenizers and chat forms: those files may say them.  Another such word is marked on its line: /* not a family */.
+# Comments may cite one as a source.  Image recipes are named after their processors, and GGUF, pre-tokenizers and chat
+# forms have words of their own (the tokenizer kind "llama", the form "phi3"): those files may say them.  Another such
+# word is marked on its line: /* not a family */.
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
 [ -f src/model/family.def ] || exit 0
