@@ -22,7 +22,7 @@ QUESTION ?= what is on the display?
 PICTURE  ?= examples/panel1.png
 RUN       = $(BUILD)/pinhole run --image $(PICTURE) -p "$(QUESTION)"
 
-PKGS := libjpeg libpng libwebp libpcre2-8 libutf8proc jansson
+PKGS := libjpeg libpng libwebp libpcre2-8 libutf8proc jansson sndfile soxr
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 WARN   = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
@@ -177,6 +177,7 @@ check-style: ## floors, tables, names, text, format
 	@tools/check_tables.sh
 	@tools/check_names.sh
 	@tools/check_text.sh
+	@tools/doc_errors.sh --check
 	@tools/format.sh --check
 format: ## apply .clang-format
 	@tools/format.sh
