@@ -132,7 +132,9 @@ static ph_rc look(ph_model_case *c, const ph_question *q, ph_err *err) {
     next = at;
     for (size_t i = 0; i < c->n_ids; i++) next[i] = i + 1 < c->n_ids ? c->ids[i + 1] : -1;
     const ph_row_logits rows = {.argmax_ref = argmax, .next = next, .n_ref = c->n_ids};
-    return ph_probe_look(c->probe, q, &rows, err);
+    PH_TRY(ph_probe_look(c->probe, q, &rows, err));
+    if (c->probe->rows.n == c->n_ids) return PH_OK;
+    return PH_FAIL(err, PH_EBUG, "logits of %zu rows for a prompt of %zu", c->probe->rows.n, c->n_ids);
 }
 
 static ph_rc compare(ph_model_case *c, ph_err *err) {

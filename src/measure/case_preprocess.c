@@ -38,7 +38,7 @@ static int take_decoded(bench *b, const char *name, ph_pixels *out) {
     const ph_weight *w = ph_weights_find(&b->decoded.file.weights, key);
     snprintf(key, sizeof key, "%.400s/rgb", name);
     if (!w) w = ph_weights_find(&b->decoded.file.weights, key);
-    if (!w || w->rank != 3 || w->dim[2] != 3 || w->dtype != PH_U8) return 0;
+    if (!w || w->rank != 3 || w->dim[2] != 3 || w->dtype != PH_U8 || !w->n_bytes) return 0;
     void *at;
     if (ph_arena_carve(&b->arena, &at, w->n_bytes, 1, NULL)) return 0;
     memcpy(at, w->bytes, w->n_bytes);

@@ -127,7 +127,7 @@ static ph_rc check_block(desk *d, const ph_json *item, const char *type, ph_err 
     double      rmse;
     PH_TRY(ph_json_text_or(item, "quantised_by", "", &by, err));
     PH_TRY(ph_json_real_or(item, "rmse", 0, &rmse, err));
-    if (!ph_dtype_from_name(type, &t)) {
+    if (!ph_dtype_from_name(type, &t) || !ph_dtype_get(t)->unpack) {
         ph_case_skip(d->r, "the type %s is not read yet", type);
         return PH_OK;
     }
@@ -160,6 +160,8 @@ static void each_block(desk *d, const ph_json *blocks) {
 /* Floats to two bytes: any NaN for a NaN.  A list may hold the first of them only. */
 static ph_rc check_bits(desk *d, const ph_weight *from, const ph_weight *bits, ph_dtype t, ph_err *err) {
     size_t n = ph_ref_count(bits), differing = 0;
+    if (from->dtype != PH_U32 || bits->dtype != PH_U16)
+        return PH_FAIL(err, PH_EFORMAT, "%s and %s must be U32 and U16", from->name, bits->name);
     if (n > ph_ref_count(from)) return ph_same_count(ph_ref_count(from), bits, err);
     for (size_t i = 0; i < n; i++) {
         uint32_t raw = (uint32_t)ph_ref_at(from, i);
@@ -189,7 +191,8 @@ static void one_rounding(desk *d, const ph_tensors *t, size_t i) {
     ph_dtype         type;
     const ph_weight *bits = ph_weights_find(&t->file.weights, roundings[i].tensor), *from;
     if (!bits || !ph_case_begin(d->r, "rounding %s", roundings[i].tensor)) return;
-    if (!ph_dtype_from_name(roundings[i].type, &type) || ph_dtype_bytes(type) != 2) {
+    if (!ph_dtype_from_name(roundings[i].type, &type) || ph_dtype_bytes(type) != 2 ||
+        !ph_dtype_get(type)->pack) {
         ph_case_skip(d->r, "the type %s is not read yet", roundings[i].type);
     } else {
         rc = ph_tensors_get(t, &from, "f32_bits", &err);

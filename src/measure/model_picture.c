@@ -59,7 +59,7 @@ static ph_rc decode(ph_model_case *c, const ph_picture *p, ph_pixels *out, ph_er
 static ph_rc settle(ph_model_case *c, ph_picture *p, ph_pixels *pixels, ph_err *err) {
     const ph_weight *w = reference_pixels(c, p->name);
     size_t           n = 3 * (size_t)pixels->width * (size_t)pixels->height;
-    if (!w || w->dtype != PH_U8 || w->rank != 3 || w->dim[2] != 3) return PH_OK;
+    if (!w || w->dtype != PH_U8 || w->rank != 3 || w->dim[2] != 3 || !w->n_bytes) return PH_OK;
     if (w->n_bytes == n && !memcmp(w->bytes, pixels->rgb, n)) return PH_OK;
     ph_case_note(c->r, "%s: fed with the reference's pixels", p->name);
     PH_TRY(to_bmp(&c->desk->arena, w->bytes, (size_t)w->dim[1], (size_t)w->dim[0], p, err));

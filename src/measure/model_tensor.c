@@ -93,7 +93,7 @@ static ph_rc samples(ph_model_case *c, const ph_weight *ref, int index, ph_err *
     for (size_t i = 0; i < ph_ref_count(ref); i++) {
         place  p;
         double flat = ph_ref_at(at, i);
-        if (!(flat >= 0) || !find_pixel(c, (size_t)flat, &p))
+        if (!(flat >= 0 && flat < 0x1p53) || !find_pixel(c, (size_t)flat, &p))
             return PH_FAIL(err, PH_EMISMATCH, "%s: index %g of %zu pixel values", at->name, flat,
                            count_pixels(c));
         double diff = fabs(value(&p) - ph_ref_at(ref, i));
