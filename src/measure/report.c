@@ -24,7 +24,7 @@ int ph_case_begin(ph_report *r, const char *name, ...) {
 }
 
 /* Several reasons stand side by side as long as there is room. */
-static void append(char *to, size_t size, const char *fmt, va_list ap) {
+__attribute__((format(printf, 3, 0))) static void append(char *to, size_t size, const char *fmt, va_list ap) {
     size_t n = strlen(to);
     if (n + 8 > size) return;
     if (n) n += (size_t)snprintf(to + n, size - n, "; ");
