@@ -1,4 +1,4 @@
-/* safetensors.c - reads and writes Hugging Face's tensor container.
+/* safetensors.c - reads Hugging Face's tensor container.
  *
  * Reading one file: the header is JSON and says for each tensor where its bytes
  * are.  Each claim is checked alone (type, shape, offsets, their agreement), then
@@ -12,11 +12,9 @@
 #include "base/mem.h"
 #include "formats/json.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What all steps over one file need. */
 typedef struct scan {
@@ -313,75 +311,4 @@ ph_rc ph_safetensors_open(ph_safetensors *s, const char *path, ph_arena *arena, 
 void ph_safetensors_close(ph_safetensors *s) {
     for (int i = 0; i < s->n_files; i++) ph_file_close(&s->files[i]);
     *s = (ph_safetensors){0};
-}
-
-/* ---- writing ---- */
-
-static void write_text(FILE *to, const char *s) {
-    fputc('"', to);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            fprintf(to, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(to, "\\u%04x", c);
-        else
-            fputc(c, to);
-    }
-    fputc('"', to);
-}
-
-static ph_rc write_header(FILE *to, const ph_weight *at, size_t n, ph_err *err) {
-    size_t offset = 0;
-    fputc('{', to);
-    for (size_t i = 0; i < n; i++) {
-        size_t want, begin = offset;
-        if (ph_dtype_block(at[i].dtype) != 1)
-            return PH_FAIL(err, PH_EUNSUP, "tensor %.160s: safetensors has no name for type %s", at[i].name,
-                           ph_dtype_name(at[i].dtype));
-        PH_TRY(ph_weight_bytes(at[i].dtype, at[i].rank, at[i].dim, &want, err));
-        if (want != at[i].n_bytes || ph_add_over(offset, want, &offset))
-            return PH_FAIL(err, PH_EBUG, "tensor %.160s: %zu bytes given, its shape takes %zu", at[i].name,
-                           at[i].n_bytes, want);
-        fputs(i ? "," : "", to);
-        write_text(to, at[i].name);
-        fprintf(to, ":{\"dtype\":\"%s\",\"shape\":[", ph_dtype_name(at[i].dtype));
-        for (int k = 0; k < at[i].rank; k++) fprintf(to, "%s%lld", k ? "," : "", (long long)at[i].dim[k]);
-        fprintf(to, "],\"data_offsets\":[%zu,%zu]}", begin, offset);
-    }
-    fputc('}', to);
-    return PH_OK;
-}
-
-static int write_file(const char *path, const char *header, size_t n_header, const ph_weight *at, size_t n) {
-    FILE *f = fopen(path, "wb");
-    if (!f) return 0;
-    uint64_t length = ph_round_up(n_header, 8);
-    fwrite(&length, sizeof length, 1, f);
-    fprintf(f, "%s%*s", header, (int)(length - n_header), "");
-    for (size_t i = 0; i < n; i++)
-        if (at[i].n_bytes) fwrite(at[i].bytes, 1, at[i].n_bytes, f);
-    int is_good = !ferror(f) && !fflush(f);
-    return !fclose(f) && is_good;
-}
-
-ph_rc ph_safetensors_write(const char *path, const ph_weight *at, size_t n, ph_err *err) {
-    char  *header = NULL, *part = NULL;
-    size_t n_header = 0;
-    FILE  *memory = open_memstream(&header, &n_header);
-    ph_rc  rc = PH_OK;
-    if (!memory || asprintf(&part, "%s.part", path) < 0) {
-        part = NULL;
-        rc = PH_FAIL(err, PH_ENOMEM, "no memory for the header of %.200s", path);
-    }
-    if (!rc) rc = write_header(memory, at, n, err);
-    if (memory && fclose(memory) && !rc)
-        rc = PH_FAIL(err, PH_ENOMEM, "no memory for the header of %.200s", path);
-    if (!rc && (!write_file(part, header, n_header, at, n) || rename(part, path))) {
-        rc = PH_FAIL(err, PH_EIO, "cannot write %.200s: %s", path, strerror(errno));
-        unlink(part);
-    }
-    free(header);
-    free(part);
-    return rc;
 }

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "formats/produce.h"
 #include "formats/weights.h"
 
 typedef struct ph_safetensors {
@@ -34,8 +35,14 @@ void  ph_safetensors_close(ph_safetensors *s); /* accepts a zeroed one */
 ph_rc ph_safetensors_view(ph_weights *w, const uint8_t *bytes, size_t n, const char *name, int file,
                           ph_arena *arena, ph_err *err);
 
-/* Write at[n] to path, in this order, data from byte 8-aligned on; the file appears whole or not at all.
- * Errors: PH_EUNSUP a block type, which the container has no name for; PH_EIO with errno's text. */
+/* Write at[n], in this order, data from byte 8-aligned on; each file appears whole or not at all.
+ * safetensors_write.c.  Errors: PH_EUNSUP a block type, which the container has no name for; PH_EIO with
+ * errno's text; those of the producer. */
 ph_rc ph_safetensors_write(const char *path, const ph_weight *at, size_t n, ph_err *err);
+/* The same with tensors made on the way (p may be NULL), into dir/model.safetensors; or, if the data are more
+ * than shard_bytes (0: never), into dir/model-00001-of-0000N.safetensors and an index, each shard as full as
+ * whole tensors allow. */
+ph_rc ph_safetensors_write_dir(const char *dir, const ph_weight *at, size_t n, size_t shard_bytes,
+                               const ph_producer *p, ph_err *err);
 
 #endif

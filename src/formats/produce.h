@@ -1,0 +1,40 @@
+/* produce.h - tensors that are made while they are written, a few rows at a time.
+ *
+ *     writer ──"rows [first, first + n) of tensor i"──► ph_produce ──bytes──► file
+ *
+ * The writer knows names, types and shapes beforehand (ph_weight without bytes),
+ * so no weight is ever held whole: a copy, a conversion and a quantisation take
+ * the same few megabytes for a model of any size.
+ */
+#ifndef PH_FORMATS_PRODUCE_H
+#define PH_FORMATS_PRODUCE_H
+
+#include "formats/weights.h"
+
+#include <stdio.h>
+
+/* Rows [first, first + n) of tensor i into out, packed: a row is the last dimension. */
+typedef ph_rc ph_produce(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_err *err);
+
+typedef struct ph_producer {
+    ph_produce *make; /* NULL: the tensors' own bytes are copied */
+    void       *arg;
+} ph_producer;
+
+enum { PH_PRODUCE_BYTES = 8 << 20 }; /* of a piece, at most, unless one row is larger */
+
+/* Write tensor i of at[] to `to`.  buffer: see ph_produce_buffer.  Errors: those of make; PH_EIO. */
+ph_rc ph_produce_write(FILE *to, const ph_weight *at, size_t i, const ph_producer *p, uint8_t *buffer,
+                       ph_err *err);
+/* A buffer large enough for pieces of every tensor of at[n]; the caller frees it. */
+ph_rc ph_produce_buffer(uint8_t **out, const ph_weight *at, size_t n, ph_err *err);
+
+/* A file that appears whole or not at all: opened as "path.part", renamed at the end. */
+typedef struct ph_part_file {
+    FILE *to;
+    char *part, *path; /* owned */
+} ph_part_file;
+ph_rc ph_part_open(ph_part_file *f, const char *path, ph_err *err);
+ph_rc ph_part_close(ph_part_file *f, ph_rc rc, ph_err *err); /* rc not 0: the part is removed, rc returned */
+
+#endif
