@@ -56,7 +56,8 @@ typedef struct ph_program { /* first member of each engine's own struct */
 typedef struct ph_bind {
     void  *memory; /* 64-byte aligned, `need.input + activations + engine` scratch part as need() said */
     size_t bytes;
-    ph_kv *kv; /* for graphs with a state; else NULL */
+    ph_kv *kv;    /* for graphs with the state PH_STATE_OWN; else NULL */
+    ph_kv *cross; /* and with PH_STATE_CROSS */
 } ph_bind;
 
 typedef enum ph_run_state { PH_RUN_DONE, PH_RUN_AGAIN } ph_run_state;

@@ -44,6 +44,11 @@ typedef struct ph_kv_page {
 
 typedef struct ph_kv ph_kv;
 
+/* The states that a graph may have, by name: what its own rows append to and attend to, and keys and values
+ * that another graph made of pictures or sound (cross attention). */
+#define PH_STATE_OWN   "kv"
+#define PH_STATE_CROSS "xkv"
+
 ph_rc  ph_kv_bytes(const ph_kv_spec *spec, size_t *out, ph_err *err); /* all that open() will take */
 size_t ph_kv_page_bytes(const ph_kv_spec *spec, int layer); /* one page's block, rounded as the slab does */
 ph_rc  ph_kv_open(ph_kv **kv, const ph_kv_spec *spec, ph_err *err);

@@ -26,12 +26,13 @@ typedef struct turn {
 
 typedef struct cached {
     int    q, turned, k, v, rows, y; /* buffers; turned: the queries as attend reads them */
-    int    value;                    /* rows: [R, fields] */
+    int    value, state;             /* rows: [R, fields]; the cache */
     turn   turn_q, turn_k;
     int    layer, window, is_cross;
     size_t heads, kv_heads, d, dv;
     float  scale, softcap;
     /* of this run */
+    ph_kv *kv;
     size_t n, row_block, row_blocks, head_block, head_blocks; /* head blocks of one key head */
 } cached;
 
@@ -60,35 +61,35 @@ int ph_cached_takes(const ph_builder *b, int node) {
 
 /* ---- append ---- */
 
-static ph_rc check_cross(const ph_native *p, const int32_t *row, size_t i, ph_err *err) {
+static ph_rc check_cross(const cached *c, const int32_t *row, size_t i, ph_err *err) {
     int32_t sequence = row[PH_ROW_SEQUENCE], begin = row[PH_ROW_CROSS_BEGIN], end = row[PH_ROW_CROSS_END];
-    int     length = sequence < 0 ? 0 : ph_kv_length(p->kv, sequence);
+    int     length = sequence < 0 ? 0 : ph_kv_length(c->kv, sequence);
     if (begin >= 0 && begin <= end && end <= length) return PH_OK;
     return PH_FAIL(err, PH_EMISMATCH,
                    "row %zu: keys [%" PRId32 ", %" PRId32 ") of sequence %" PRId32 ", which has %d", i, begin,
                    end, sequence, length);
 }
 
-static ph_rc check_row(const ph_native *p, const cached *c, const int32_t *row, size_t i, ph_err *err) {
-    if (c->is_cross) return check_cross(p, row, i, err);
+static ph_rc check_row(const cached *c, const int32_t *row, size_t i, ph_err *err) {
+    if (c->is_cross) return check_cross(c, row, i, err);
     int32_t sequence = row[PH_ROW_SEQUENCE], index = row[PH_ROW_INDEX], span = row[PH_ROW_SPAN];
-    int     length = sequence < 0 ? 0 : ph_kv_length(p->kv, sequence);
+    int     length = sequence < 0 ? 0 : ph_kv_length(c->kv, sequence);
     if (index < 0 || index >= length || span < 0 || span > length || row[PH_ROW_BACK] < 0 ||
         row[PH_ROW_BACK] > index)
         return PH_FAIL(err, PH_EMISMATCH,
                        "row %zu: index %" PRId32 ", span %" PRId32 " in sequence %" PRId32 " of %d tokens", i,
                        index, span, sequence, length);
-    if (!ph_kv_at(p->kv, c->layer, sequence, index))
+    if (!ph_kv_at(c->kv, c->layer, sequence, index))
         return PH_FAIL(err, PH_EMISMATCH, "row %zu: sequence %" PRId32 " has no page for index %" PRId32, i,
                        sequence, index);
     return PH_OK;
 }
 
 /* The cache was made for this layer's heads. */
-static ph_rc check_cache(const ph_native *p, const cached *c, ph_err *err) {
-    if (c->layer < 0 || c->layer >= ph_kv_layers(p->kv))
-        return PH_FAIL(err, PH_EMISMATCH, "layer %d of a cache of %d layers", c->layer, ph_kv_layers(p->kv));
-    ph_kv_layer l = ph_kv_layer_at(p->kv, c->layer);
+static ph_rc check_cache(const cached *c, ph_err *err) {
+    if (c->layer < 0 || c->layer >= ph_kv_layers(c->kv))
+        return PH_FAIL(err, PH_EMISMATCH, "layer %d of a cache of %d layers", c->layer, ph_kv_layers(c->kv));
+    ph_kv_layer l = ph_kv_layer_at(c->kv, c->layer);
     if ((size_t)l.n_heads != c->kv_heads || (size_t)l.d_k != c->d || (size_t)l.d_v != c->dv)
         return PH_FAIL(err, PH_EMISMATCH,
                        "layer %d: the cache has %d heads of %d and %d, the graph %zu of %zu and %zu",
@@ -99,8 +100,9 @@ static ph_rc check_cache(const ph_native *p, const cached *c, ph_err *err) {
 static ph_rc check_all(ph_native *p, cached *c, ph_err *err) {
     const int32_t *rows = ph_native_at(p, c->rows);
     c->n = (size_t)ph_native_dim(p, p->size, c->value, 0);
-    PH_TRY(check_cache(p, c, err));
-    for (size_t i = 0; i < c->n; i++) PH_TRY(check_row(p, c, &rows[i * PH_ROW_FIELDS], i, err));
+    c->kv = ph_native_kv(p, c->state);
+    PH_TRY(check_cache(c, err));
+    for (size_t i = 0; i < c->n; i++) PH_TRY(check_row(c, &rows[i * PH_ROW_FIELDS], i, err));
     return PH_OK;
 }
 
@@ -145,7 +147,7 @@ static void append_row(ph_native *p, const cached *c, size_t i, float *keys) {
     const int32_t    *row = (const int32_t *)ph_native_at(p, c->rows) + i * PH_ROW_FIELDS;
     size_t wide = c->heads * c->d, narrow = c->kv_heads * c->d, slot = (size_t)row[PH_ROW_INDEX] % PH_KV_PAGE;
     const float *own_keys = (const float *)ph_native_at(p, c->k) + i * narrow;
-    ph_kv_page  *page = ph_kv_at(p->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
+    ph_kv_page  *page = ph_kv_at(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
     if (c->turn_q.cos >= 0) {
         const float *q = (const float *)ph_native_at(p, c->q) + i * wide;
         float       *turned = (float *)ph_native_at(p, c->turned) + i * wide;
@@ -217,7 +219,7 @@ static ph_rc scratch_attend(const ph_native *p, const ph_step *s, const int64_t 
 static void meet_page(const ph_native *p, const cached *c, const ph_query_block *b, ph_attend *t,
                       const int32_t *rows, size_t n_rows, size_t heads, size_t kv_head, int32_t base) {
     const ph_kernels *k = ph_native_kernels(p);
-    const ph_kv_page *page = ph_kv_at(p->kv, c->layer, rows[PH_ROW_SEQUENCE], base);
+    const ph_kv_page *page = ph_kv_at(c->kv, c->layer, rows[PH_ROW_SEQUENCE], base);
     size_t            item = ph_dtype_bytes(page->dtype);
     for (size_t i = 0; i < n_rows; i++) {
         int32_t lo, hi;
@@ -323,6 +325,7 @@ static void read_attributes(const ph_builder *b, int node, cached *c) {
     c->scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)c->d));
     c->softcap = (float)ph_node_float(n, "softcap", 0);
     c->value = n->in[3];
+    c->state = n->in[4];
 }
 
 static ph_rc add_append(ph_builder *b, int node, cached *c, ph_err *err) {

@@ -77,7 +77,8 @@ static ph_rc alone(ph_native *p, const ph_step *s, void *memory, size_t bytes, p
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i] < 0) continue;
         fill(p, &e->in[i], n->in[i], e->in_buffer[i]);
-        if (ph_native_graph(p)->value[n->in[i]].cls == PH_VALUE_STATE) e->in[i].kv = p->kv;
+        if (ph_native_graph(p)->value[n->in[i]].cls == PH_VALUE_STATE)
+            e->in[i].kv = ph_native_kv(p, n->in[i]);
     }
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] >= 0) fill(p, &e->out[i], n->out[i], e->out_buffer[i]);

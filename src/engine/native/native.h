@@ -108,7 +108,7 @@ struct ph_native { /* a ph_program */
     int            is_placed, is_bound; /* placed: `life` and `places` hold for the sizes `bound` */
     ph_syms        bound;
     ph_places      places;
-    ph_kv         *kv;
+    ph_kv         *kv, *cross;
     unsigned char *scratch; /* hands' memory, or a serial step's */
     size_t         scratch_bytes;
 
@@ -117,6 +117,9 @@ struct ph_native { /* a ph_program */
     ph_syms running;
     size_t  at_step, at_unit;
 };
+
+/* The cache of a state, by its name. */
+ph_kv *ph_native_kv(const ph_native *p, int value);
 
 static inline const ph_graph *ph_native_graph(const ph_native *p) {
     return p->base.graph;

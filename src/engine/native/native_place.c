@@ -172,6 +172,19 @@ static void settle(ph_native *p, unsigned char *memory) {
     }
 }
 
+ph_kv *ph_native_kv(const ph_native *p, int value) {
+    return strcmp(ph_native_graph(p)->value[value].name, PH_STATE_CROSS) ? p->kv : p->cross;
+}
+
+static ph_rc check_states(const ph_native *p, ph_err *err) {
+    const ph_graph *g = ph_native_graph(p);
+    for (size_t i = 0; i < g->n_values; i++)
+        if (g->value[i].cls == PH_VALUE_STATE && p->home[i] >= 0 && !ph_native_kv(p, (int)i))
+            return PH_FAIL(err, PH_EUSAGE, "graph '%s' has the state %s, and no KV cache was given for it",
+                           g->name, g->value[i].name);
+    return PH_OK;
+}
+
 ph_rc ph_native_bind(ph_program *program, const ph_syms *syms, const ph_bind *b, ph_err *err) {
     ph_native *p = (ph_native *)program;
     p->is_bound = 0;
@@ -183,12 +196,10 @@ ph_rc ph_native_bind(ph_program *program, const ph_syms *syms, const ph_bind *b,
     if ((uintptr_t)b->memory % PH_ALIGN)
         return PH_FAIL(err, PH_EUSAGE, "graph '%s': memory must be %d-byte aligned", ph_native_graph(p)->name,
                        PH_ALIGN);
-    for (size_t i = 0; i < p->n_buffers; i++)
-        if (p->buffer[i].home == PH_HOME_STATE && !b->kv)
-            return PH_FAIL(err, PH_EUSAGE, "graph '%s' has a state, and no KV cache was given",
-                           ph_native_graph(p)->name);
-    settle(p, b->memory);
     p->kv = b->kv;
+    p->cross = b->cross;
+    PH_TRY(check_states(p, err));
+    settle(p, b->memory);
     p->is_bound = 1;
     return PH_OK;
 }
