@@ -25,6 +25,8 @@ lib libwebp libwebp-dev
 lib libpcre2-8 libpcre2-dev
 lib libutf8proc libutf8proc-dev
 lib jansson libjansson-dev
+lib sndfile libsndfile1-dev
+lib soxr libsoxr-dev
 [ -e /usr/include/stdio.h ] || echo '#include <stdio.h>' | "${CC:-cc}" -E -xc - > /dev/null 2>&1 || missing+=(libc6-dev)
 
 if [ "${1:-}" = test ]; then
