@@ -77,14 +77,46 @@ static const struct {
 #undef PH_KERNEL
 };
 
-ph_linear ph_linear_of(const ph_kernels *k, ph_dtype t) {
-    static const char prefix[] = "linear_";
-    ph_linear         l = {NULL, t};
+/* The slot called prefix_T, or SIZE_MAX. */
+static size_t slot_of(const char *prefix, ph_dtype t) {
+    size_t n = strlen(prefix);
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
-        if (!strncmp(slots[i].name, prefix, sizeof prefix - 1) &&
-            !strcmp(slots[i].name + sizeof prefix - 1, ph_dtype_name(t)))
-            memcpy(&l.fn, (const char *)k + slots[i].offset, sizeof l.fn);
+        if (!strncmp(slots[i].name, prefix, n) && !strcmp(slots[i].name + n, ph_dtype_name(t)))
+            return slots[i].offset;
+    return SIZE_MAX;
+}
+
+ph_linear ph_linear_of(const ph_kernels *k, ph_dtype t) {
+    ph_linear l = {NULL, t};
+    size_t    at = slot_of("linear_", t);
+    if (at != SIZE_MAX) memcpy(&l.fn, (const char *)k + at, sizeof l.fn);
     return l;
+}
+
+ph_dot_fn *ph_dot_of(const ph_kernels *k, ph_dtype t) {
+    size_t     at = slot_of("dot_", t);
+    ph_kernels ref;
+    ph_dot_fn *fn, *plain;
+    if (at == SIZE_MAX) return NULL;
+    ph_kernels_init(&ref, 0);
+    memcpy(&fn, (const char *)k + at, sizeof fn);
+    memcpy(&plain, (const char *)&ref + at, sizeof plain);
+    return fn == plain ? NULL : fn; /* the definition is for reading */
+}
+
+static size_t plane(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+size_t ph_rows8_bytes(size_t rows, size_t k) {
+    return plane(rows * k) + plane(rows * (k / 32) * sizeof(float)) +
+           plane(rows * (k / 16) * sizeof(int32_t));
+}
+
+ph_rows8 ph_rows8_in(void *memory, size_t rows, size_t k) {
+    unsigned char *d = (unsigned char *)memory + plane(rows * k),
+                  *s = d + plane(rows * (k / 32) * sizeof(float));
+    return (ph_rows8){.q = memory, .d = (float *)(void *)d, .s = (int32_t *)(void *)s, .k = k};
 }
 
 /* Unpack a few rows of weights, multiply all rows of x by them, go on. */

@@ -1,0 +1,169 @@
+/* check_dot.c - products by integers: the definition's bits, whatever the set and the split.
+ *
+ * Rows: normals of several sizes, zeros, blocks with one large value, subnormals, infinities and NaN.
+ * Weights: random blocks whose numbers are finite.
+ */
+#include "tests/check/check.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct shape {
+    size_t rows, cols, k, y_stride, w_stride;
+} shape;
+
+static shape any_shape(ph_dtype t, unsigned trial) {
+    size_t block = ph_dtype_block(t) < 32 ? 32 : ph_dtype_block(t), bytes = 0;
+    shape  s = {ck_below(8) ? ck_below(9) : ck_below(40), ck_below(70), 0, 0, 0};
+    if (trial < 4) s.rows = 1;
+    s.k = block * (1 + ck_below(block > 32 ? 3 : 12));
+    if (trial == 5) s.k = 0;
+    ph_dtype_row_bytes(t, (int64_t)s.k, &bytes, NULL);
+    s.y_stride = s.cols + ck_below(3), s.w_stride = bytes + ck_below(4);
+    return s;
+}
+
+static size_t span(size_t rows, size_t stride, size_t last) {
+    return rows ? (rows - 1) * stride + last : 0;
+}
+
+static void any_rows(float *x, size_t n, unsigned trial) {
+    static const float sizes[] = {1, 1e-3f, 60, 1e-30f, 1e30f};
+    ck_normals(x, n, sizes[trial % 5]);
+    for (size_t i = 0; i < n; i++) {
+        if (trial % 4 == 1 && ck_below(16) == 0) x[i] *= 100;
+        if (trial % 4 == 2 && ck_below(2)) x[i] = 0;
+        if (trial % 8 == 7 && ck_below(97) == 0) x[i] = ck_any();
+    }
+}
+
+static void any_blocks(ph_dtype t, uint8_t *w, size_t bytes) {
+    const ph_dtype_def *def = ph_dtype_get(t);
+    size_t              n = ph_dtype_block(t), size = ph_dtype_bytes(t), i;
+    float               v[256];
+    for (size_t b = 0; b < bytes; b += size) do { /* until all its numbers are finite */
+            for (i = 0; i < size; i++) w[b + i] = (uint8_t)ck_below(256);
+            def->unpack(v, &w[b], n);
+            for (i = 0; i < n && isfinite(v[i]); i++) {}
+        } while (i < n);
+}
+
+static int same_rows8(const ph_kernels *ref, const ph_kernels *opt, const float *x, size_t rows, size_t k,
+                      ph_rows8 *out) {
+    ph_rows8 want = ph_rows8_in(ck_buffer(ph_rows8_bytes(rows, k)), rows, k);
+    *out = ph_rows8_in(ck_buffer(ph_rows8_bytes(rows, k)), rows, k);
+    ref->rows8_of(&want, x, k, rows);
+    opt->rows8_of(out, x, k, rows);
+    return ck_same(out->q, want.q, rows * k, "q") && ck_same_floats(out->d, want.d, rows * (k / 32), "d") &&
+           ck_same(out->s, want.s, rows * (k / 16) * sizeof *want.s, "s");
+}
+
+int check_rows8_of(const ph_kernels *ref, const ph_kernels *opt) {
+    for (unsigned trial = 0; trial < 80; trial++, ck_free_all()) {
+        size_t   rows = ck_below(5), k = 32 * ck_below(9);
+        float   *x = ck_buffer(rows * k * sizeof *x);
+        ph_rows8 got;
+        any_rows(x, rows * k, trial);
+        if (!same_rows8(ref, opt, x, rows, k, &got)) return 0;
+    }
+    return 1;
+}
+
+/* Rows from r on. */
+static ph_rows8 rows_from(const ph_rows8 *x, size_t r) {
+    return (ph_rows8){x->q + r * x->k, x->d + r * (x->k / 32), x->s + r * (x->k / 16), x->k};
+}
+
+static int same_in_pieces(ph_dot_fn *fn, shape s, const ph_rows8 *x, const uint8_t *w, const float *whole,
+                          void *scratch) {
+    float *again = ck_buffer(span(s.rows, s.y_stride, s.cols) * sizeof *again);
+    for (size_t r = 0, nr = 0; r < s.rows; r += nr) {
+        nr = 1 + ck_below(5);
+        if (nr > s.rows - r) nr = s.rows - r;
+        ph_rows8 part = rows_from(x, r);
+        for (size_t c = 0, nc = 0; c < s.cols; c += nc) {
+            nc = 1 + ck_below((unsigned)(s.cols - c));
+            fn(&again[r * s.y_stride + c], s.y_stride, &part, &w[c * s.w_stride], s.w_stride, nr, nc,
+               scratch);
+        }
+    }
+    for (size_t r = 0; r < s.rows; r++)
+        if (!ck_same_floats(&again[r * s.y_stride], &whole[r * s.y_stride], s.cols, "y in pieces")) return 0;
+    return 1;
+}
+
+/* Scratch is 64-byte aligned, so it cannot end flush against a page unless its size says so. */
+static void *scratch_of(size_t k) {
+    size_t         bytes = (PH_DOT_SCRATCH(k) + 63) / 64 * 64;
+    unsigned char *p = ck_buffer(bytes + 64);
+    return p + (64 - (uintptr_t)p % 64) % 64;
+}
+
+static int one_trial(ph_dtype t, const ph_kernels *ref, const ph_kernels *opt, ph_dot_fn *plain,
+                     ph_dot_fn *fn, unsigned trial) {
+    shape  s = any_shape(t, trial);
+    size_t bytes = 0, n = span(s.rows, s.y_stride, s.cols);
+    float *x = ck_buffer(s.rows * s.k * sizeof *x), *want = ck_buffer(n * sizeof *want),
+          *got = ck_buffer(n * sizeof *got);
+    uint8_t *w =
+        ck_buffer(span(s.cols, s.w_stride, (ph_dtype_row_bytes(t, (int64_t)s.k, &bytes, NULL), bytes)));
+    void    *scratch = scratch_of(s.k);
+    ph_rows8 x8;
+    any_rows(x, s.rows * s.k, trial);
+    for (size_t c = 0; c < s.cols; c++) any_blocks(t, &w[c * s.w_stride], bytes);
+    memset(want, 0x5a, n * sizeof *want);
+    memset(got, 0x5a, n * sizeof *got);
+    if (!same_rows8(ref, opt, x, s.rows, s.k, &x8)) return 0;
+    plain(want, s.y_stride, &x8, w, s.w_stride, s.rows, s.cols, scratch);
+    fn(got, s.y_stride, &x8, w, s.w_stride, s.rows, s.cols, scratch);
+    return ck_same_floats(got, want, n, "y") && same_in_pieces(fn, s, &x8, w, got, scratch);
+}
+
+static ck_work bench(ph_dtype t, const ph_kernels *k, ph_dot_fn *fn, int many) {
+    enum { K = 2048, COLS = 2048 };
+    size_t          rows = many ? 96 : 1, bytes = 0;
+    static float   *y;
+    static void    *memory, *scratch;
+    static uint8_t *w;
+    ph_dtype_row_bytes(t, K, &bytes, NULL);
+    if (!y) {
+        y = ck_bench_floats(96 * COLS);
+        memory = ck_buffer(ph_rows8_bytes(96, K) + 64);
+        scratch = scratch_of(K);
+        w = ck_buffer((size_t)COLS * 34 * K / 32);
+    }
+    static int filled = -1;
+    ph_rows8   x = ph_rows8_in((char *)memory + (64 - (uintptr_t)memory % 64) % 64, rows, K);
+    if (filled != (int)t * 2 + many) {
+        k->rows8_of(&x, ck_bench_floats(96 * K), K, rows);
+        for (size_t i = 0; i < COLS * bytes; i++) w[i] = (uint8_t)(i * 37 % 101);
+        filled = (int)t * 2 + many;
+    }
+    fn(y, COLS, &x, w, bytes, rows, COLS, scratch);
+    return (ck_work){.bytes = (double)(COLS * bytes), .flops = 2.0 * (double)rows * K * COLS};
+}
+
+#define DOT(T)                                                                                               \
+    int check_dot_##T(const ph_kernels *ref, const ph_kernels *opt) {                                        \
+        for (unsigned trial = 0; trial < 120; trial++, ck_free_all())                                        \
+            if (!one_trial(PH_##T, ref, opt, ref->dot_##T, opt->dot_##T, trial)) return 0;                   \
+        return 1;                                                                                            \
+    }                                                                                                        \
+    ck_work bench_dot_##T(const ph_kernels *k, int many) {                                                   \
+        return bench(PH_##T, k, k->dot_##T, many);                                                           \
+    }
+DOT(Q8_0)
+DOT(Q4_0)
+DOT(Q4_1)
+DOT(Q4_K)
+DOT(Q6_K)
+
+ck_work bench_rows8_of(const ph_kernels *k, int many) {
+    enum { K = 2048 };
+    static void *memory;
+    size_t       rows = many ? 96 : 1;
+    if (!memory) memory = ck_buffer(ph_rows8_bytes(96, K) + 64);
+    ph_rows8 x = ph_rows8_in((char *)memory + (64 - (uintptr_t)memory % 64) % 64, rows, K);
+    k->rows8_of(&x, ck_bench_floats(96 * K), K, rows);
+    return (ck_work){.bytes = (double)(rows * K * 4)};
+}
