@@ -11,22 +11,13 @@
  *
  * Source: arXiv:2302.13971 (Llama); GQA arXiv:2305.13245; reference: transformers modeling_llama.py.
  */
+#include "model/decoder.h"
 #include "graph/kv.h"
-#include "model/family.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What a layer's builder needs beside its number. */
-typedef struct deck {
-    ph_graph         *g;
-    const ph_decoder *d;
-    ph_names          names;
-    int               rows, kv;
-    int               cos[PH_LAYER_KINDS_MAX], sin[PH_LAYER_KINDS_MAX];
-} deck;
-
-static int norm_of(deck *b, int x, int n, const char *name, const char *as) {
+int ph_deck_norm(ph_deck *b, int x, int n, const char *name, const char *as) {
     int w = b->d->norm_adds_one && !b->names.is_gguf
                 ? ph_names_weight_plus(&b->names, b->g, n, 1.0F, name)
                 : ph_names_weight(&b->names, b->g, ph_shape_of(1, ph_dim_of(n)), "%s.weight", name);
@@ -34,25 +25,30 @@ static int norm_of(deck *b, int x, int n, const char *name, const char *as) {
                          "%s", as);
 }
 
-static int norm(deck *b, int x, int layer, const char *name, const char *as) {
+static int norm(ph_deck *b, int x, int layer, const char *name, const char *as) {
     char full[96], named[96];
     snprintf(full, sizeof full, "layers.%d.%s", layer, name);
     snprintf(named, sizeof named, "layers.%d.%s", layer, as);
-    return norm_of(b, x, b->d->d_model, full, named);
+    return ph_deck_norm(b, x, b->d->d_model, full, named);
 }
 
-/* Each head by itself: [R, heads * d] seen as [R, heads, d]. */
-static int head_norm(deck *b, int x, int heads, int layer, const char *part) {
-    char          name[96], as[96];
+int ph_deck_head_norm(ph_deck *b, int x, int heads, const char *name, const char *as) {
     const int64_t split[3] = {0, heads, b->d->d_head}, flat[2] = {0, (int64_t)heads * b->d->d_head};
-    snprintf(name, sizeof name, "layers.%d.self_attn.%s_norm", layer, part);
-    snprintf(as, sizeof as, "layers.%d.%s.normed", layer, part);
-    x = ph_build_reshape(b->g, x, split, 3, "layers.%d.%s.heads", layer, part);
-    x = norm_of(b, x, b->d->d_head, name, as);
-    return ph_build_reshape(b->g, x, flat, 2, "layers.%d.%s.flat", layer, part);
+    char          normed[128];
+    snprintf(normed, sizeof normed, "%s.normed", as);
+    x = ph_build_reshape(b->g, x, split, 3, "%s.heads", as);
+    x = ph_deck_norm(b, x, b->d->d_head, name, normed);
+    return ph_build_reshape(b->g, x, flat, 2, "%s.flat", as);
 }
 
-static int rotate(deck *b, int x, int heads, const char *name, int layer) {
+static int head_norm(ph_deck *b, int x, int heads, int layer, const char *part) {
+    char name[96], as[96];
+    snprintf(name, sizeof name, "layers.%d.self_attn.%s_norm", layer, part);
+    snprintf(as, sizeof as, "layers.%d.%s", layer, part);
+    return ph_deck_head_norm(b, x, heads, name, as);
+}
+
+static int rotate(ph_deck *b, int x, int heads, const char *name, int layer) {
     int                 kind = b->d->layer_kind[layer];
     const ph_rope_spec *r = &b->d->kind[kind].rope;
     return ph_graph_node(b->g, "RotaryEmbedding", PH_IN(x, b->cos[kind], b->sin[kind]),
@@ -62,7 +58,7 @@ static int rotate(deck *b, int x, int heads, const char *name, int layer) {
 }
 
 /* q, k and v, each by its own product; of a fused weight each has its rows. */
-static void products(deck *b, int x, int i, int out[3]) {
+static void products(ph_deck *b, int x, int i, int out[3]) {
     static const char *const part[3] = {"q", "k", "v"};
     const ph_decoder        *d = b->d;
     int n[3] = {d->n_heads * d->d_head, d->n_kv_heads * d->d_head, d->n_kv_heads * d->d_head}, from = 0;
@@ -75,7 +71,7 @@ static void products(deck *b, int x, int i, int out[3]) {
     }
 }
 
-static int attention(deck *b, int x, int i) {
+static int attention(ph_deck *b, int x, int i) {
     const ph_decoder *d = b->d;
     int               p[3], n_attr = 0;
     ph_attr           attr[6];
@@ -86,7 +82,7 @@ static int attention(deck *b, int x, int i) {
     }
     p[0] = rotate(b, p[0], d->n_heads, "q", i);
     p[1] = rotate(b, p[1], d->n_kv_heads, "k", i);
-    attr[n_attr++] = PH_INT("layer", i);
+    attr[n_attr++] = PH_INT("layer", b->n_self++);
     attr[n_attr++] = PH_INT("num_heads", d->n_heads);
     attr[n_attr++] = PH_INT("kv_num_heads", d->n_kv_heads);
     attr[n_attr++] = PH_INT("window", d->kind[d->layer_kind[i]].window);
@@ -98,42 +94,50 @@ static int attention(deck *b, int x, int i) {
                            "layers.%d.self_attn.o_proj", i);
 }
 
-static int feed_forward(deck *b, int x, int i) {
+int ph_deck_feed_forward(ph_deck *b, int x, const char *block) {
     const ph_decoder *d = b->d;
-    char              name[64];
+    char              name[96];
     int               gate, up;
     if (d->is_fused) {
         gate = ph_build_linear_rows(b->g, &b->names, x, d->d_model, 2 * d->d_ff, 0, d->d_ff,
-                                    "layers.%d.mlp.gate_up_proj", i);
+                                    "%s.mlp.gate_up_proj", block);
         up = ph_build_linear_rows(b->g, &b->names, x, d->d_model, 2 * d->d_ff, d->d_ff, d->d_ff,
-                                  "layers.%d.mlp.gate_up_proj", i);
+                                  "%s.mlp.gate_up_proj", block);
     } else {
-        gate = ph_build_linear(b->g, &b->names, x, d->d_model, d->d_ff, d->has_mlp_bias,
-                               "layers.%d.mlp.gate_proj", i);
-        up = ph_build_linear(b->g, &b->names, x, d->d_model, d->d_ff, d->has_mlp_bias,
-                             "layers.%d.mlp.up_proj", i);
+        gate = ph_build_linear(b->g, &b->names, x, d->d_model, d->d_ff, d->has_mlp_bias, "%s.mlp.gate_proj",
+                               block);
+        up = ph_build_linear(b->g, &b->names, x, d->d_model, d->d_ff, d->has_mlp_bias, "%s.mlp.up_proj",
+                             block);
     }
-    snprintf(name, sizeof name, "layers.%d.act", i);
+    snprintf(name, sizeof name, "%s.act", block);
     gate = ph_build_act(b->g, gate, d->act, name);
-    int h = ph_graph_node(b->g, "Mul", PH_IN(gate, up), PH_NO_ATTRS, "layers.%d.gated", i);
-    return ph_build_linear(b->g, &b->names, h, d->d_ff, d->d_model, d->has_mlp_bias,
-                           "layers.%d.mlp.down_proj", i);
+    int h = ph_graph_node(b->g, "Mul", PH_IN(gate, up), PH_NO_ATTRS, "%s.gated", block);
+    return ph_build_linear(b->g, &b->names, h, d->d_ff, d->d_model, d->has_mlp_bias, "%s.mlp.down_proj",
+                           block);
 }
 
-static int layer(deck *b, int x, int i) {
-    int posts = b->d->has_post_norms;
+static int layer(ph_deck *b, int x, int i) {
+    int  posts = b->d->has_post_norms;
+    char as[64];
+    if (b->d->cross_at[i] == PH_CROSS_INSTEAD) {
+        snprintf(as, sizeof as, "hidden.%d", i + 1);
+        return ph_cross_layer(b, x, i, as);
+    }
+    snprintf(as, sizeof as, "layers.%d.crossed", i);
+    if (b->d->cross_at[i] == PH_CROSS_BEFORE) x = ph_cross_layer(b, x, i, as);
+    snprintf(as, sizeof as, "layers.%d", i);
     int a = attention(b, norm(b, x, i, "input_layernorm", "norm1"), i);
     if (posts) a = norm(b, a, i, "post_attention_layernorm", "norm1.post");
     x = ph_graph_node(b->g, "Add", PH_IN(x, a), PH_NO_ATTRS, "layers.%d.mid", i);
-    int f = feed_forward(
-        b, norm(b, x, i, posts ? "pre_feedforward_layernorm" : "post_attention_layernorm", "norm2"), i);
+    int f = norm(b, x, i, posts ? "pre_feedforward_layernorm" : "post_attention_layernorm", "norm2");
+    f = ph_deck_feed_forward(b, f, as);
     if (posts) f = norm(b, f, i, "post_feedforward_layernorm", "norm2.post");
     return ph_graph_node(b->g, "Add", PH_IN(x, f), PH_NO_ATTRS, "hidden.%d", i + 1);
 }
 
 /* llama3 and longrope scaling in GGUF is a table of divisors, one a frequency: a few hundred numbers, read
  * now. */
-static size_t rope_factors(const deck *b, const ph_rope_spec *r, double *out, size_t max) {
+static size_t rope_factors(const ph_deck *b, const ph_rope_spec *r, double *out, size_t max) {
     const ph_weight *w = b->names.is_gguf ? ph_weights_find(b->names.weights, "rope_freqs.weight") : NULL;
     size_t           n = (size_t)r->dim / 2;
     float            x;
@@ -149,7 +153,7 @@ static size_t rope_factors(const deck *b, const ph_rope_spec *r, double *out, si
     return n;
 }
 
-static void angles(deck *b, int kind) {
+static void angles(ph_deck *b, int kind) {
     enum { FACTORS_MAX = 2048 };
     const ph_rope_spec *r = &b->d->kind[kind].rope;
     double              factors[FACTORS_MAX];
@@ -181,30 +185,71 @@ static int scaled(ph_graph *g, int x, float by, const char *name) {
     return ph_graph_node(g, "Mul", PH_IN(x, c), PH_NO_ATTRS, "%s", name);
 }
 
-static int embed(deck *b, const ph_spec *spec, int *table) {
+static int gather(ph_deck *b, int table, int ids, const char *name) {
+    return ph_graph_node(b->g, "Gather", PH_IN(table, ids), PH_ATTRS(PH_INT("axis", 0)), "%s", name);
+}
+
+static int whole(ph_graph *g, int x, const char *name) {
+    enum { ONNX_INT32 = 6 };
+    return ph_graph_node(g, "Cast", PH_IN(x), PH_ATTRS(PH_INT("to", ONNX_INT32)), "%s", name);
+}
+
+/* Ids of the added vocabulary have a small table of their own behind the large one:
+ *     over = max(id - last, 0) with `last` the large table's last id: 0 for its ids, 1, 2 .. beyond
+ *     x    = over ? added[over - 1] : table[id - over]
+ * so that both look-ups stay in bounds, and the tables where they are.  Ids are exact as floats. */
+static int embed_added(ph_deck *b, int table, int ids, int n, const char *name) {
+    enum { ONNX_FLOAT = 1, ONNX_BOOL = 9 };
+    ph_graph   *g = b->g;
+    ph_shape    one = ph_shape_of(1, ph_dim_of(1));
+    const float last[1] = {(float)(b->d->vocab - n - 1)}, unit[1] = {1};
+    int         from = ph_graph_constant(g, "added.from", PH_F32, one, last);
+    int         step = ph_graph_constant(g, "added.step", PH_F32, one, unit);
+    int         added = ph_names_weight(&b->names, g, ph_shape_of(2, ph_dim_of(n), ph_dim_of(b->d->d_model)),
+                                        "embed_tokens.additional_embedding.weight");
+    int         id = ph_graph_node(g, "Cast", PH_IN(ids), PH_ATTRS(PH_INT("to", ONNX_FLOAT)), "added.id");
+    int         over = ph_graph_node(g, "Sub", PH_IN(id, from), PH_NO_ATTRS, "added.beyond");
+    over = ph_graph_node(g, "Relu", PH_IN(over), PH_NO_ATTRS, "added.over");
+    int index = ph_graph_node(g, "Sub", PH_IN(over, step), PH_NO_ATTRS, "added.below");
+    index = ph_graph_node(g, "Relu", PH_IN(index), PH_NO_ATTRS, "added.index.real");
+    int base = ph_graph_node(g, "Sub", PH_IN(id, over), PH_NO_ATTRS, "added.base.real");
+    int own = gather(b, added, whole(g, index, "added.index"), "added.rows");
+    int large = gather(b, table, whole(g, base, "added.base"), "added.large");
+    over = ph_build_reshape(g, over, (const int64_t[]){-1, 1}, 2, "added.column");
+    over = ph_graph_node(g, "Cast", PH_IN(over), PH_ATTRS(PH_INT("to", ONNX_BOOL)), "added.is");
+    return ph_graph_node(g, "Where", PH_IN(over, own, large), PH_NO_ATTRS, "%s", name);
+}
+
+static int embed(ph_deck *b, int *table) {
     const ph_decoder *d = b->d;
     ph_graph         *g = b->g;
-    const char       *name = spec->has_vision || d->embed_scale > 0 ? "embedded" : "hidden.0";
-    int               ids = ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_R)));
-    *table = ph_names_weight(&b->names, g, ph_shape_of(2, ph_dim_of(d->vocab), ph_dim_of(d->d_model)),
+    int         is_mixed = b->spec->has_vision && !b->spec->cross.n_layers; /* pictures among the rows */
+    int         rows = d->n_embed ? d->n_embed : d->vocab - d->n_added;
+    const char *name = is_mixed || d->embed_scale > 0 ? "embedded" : "hidden.0";
+    int         ids = ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_R)));
+    *table = ph_names_weight(&b->names, g, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(d->d_model)),
                              "embed_tokens.weight");
-    int x = ph_graph_node(g, "Gather", PH_IN(*table, ids), PH_ATTRS(PH_INT("axis", 0)), "%s", name);
-    if (d->embed_scale > 0)
-        x = scaled(g, x, d->embed_scale, spec->has_vision ? "embedded.scaled" : "hidden.0");
-    if (!spec->has_vision) return x;
+    int x = d->n_added ? embed_added(b, *table, ids, d->n_added, name) : gather(b, *table, ids, name);
+    if (d->embed_scale > 0) x = scaled(g, x, d->embed_scale, is_mixed ? "embedded.scaled" : "hidden.0");
+    if (!is_mixed) return x;
     int at = ph_graph_input(g, "visual_rows", PH_I32, ph_shape_of(2, ph_dim_sym(PH_SYM_V), ph_dim_of(1)));
     int visual =
         ph_graph_input(g, "visual", PH_F32, ph_shape_of(2, ph_dim_sym(PH_SYM_V), ph_dim_of(d->d_model)));
     return ph_graph_node(g, "ScatterND", PH_IN(x, at, visual), PH_NO_ATTRS, "hidden.0");
 }
 
-static int head(deck *b, int x, int table) {
+static int head(ph_deck *b, int x, int table) {
     const ph_decoder *d = b->d;
+    int               large = d->vocab - d->n_added;
     int               w = d->is_tied
                               ? table
-                              : ph_names_weight(&b->names, b->g, ph_shape_of(2, ph_dim_of(d->vocab), ph_dim_of(d->d_model)),
+                              : ph_names_weight(&b->names, b->g, ph_shape_of(2, ph_dim_of(large), ph_dim_of(d->d_model)),
                                                 "lm_head.weight");
     int               logits = ph_graph_node(b->g, "Linear", PH_IN(x, w), PH_NO_ATTRS, "head");
+    if (d->n_added) {
+        int more = ph_build_linear(b->g, &b->names, x, d->d_model, d->n_added, 0, "lm_head.additional_fc");
+        logits = ph_graph_node(b->g, "Concat", PH_IN(logits, more), PH_ATTRS(PH_INT("axis", 1)), "head.all");
+    }
     if (d->logit_softcap <= 0) return logits;
     logits = scaled(b->g, logits, 1 / d->logit_softcap, "head.scaled");
     logits = ph_graph_node(b->g, "Tanh", PH_IN(logits), PH_NO_ATTRS, "head.tanh");
@@ -213,7 +258,7 @@ static int head(deck *b, int x, int table) {
 
 void ph_decoder_build(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_decoder *d = &spec->text;
-    deck              b = {.g = g, .d = d};
+    ph_deck           b = {.g = g, .spec = spec, .d = d, .cross = -1, .seen = -1};
     ph_err            err = {0};
     int               table;
     if (ph_names_text(s, &b.names, &err)) {
@@ -221,14 +266,17 @@ void ph_decoder_build(ph_graph *g, const ph_spec *spec, const ph_source *s) {
         return;
     }
     b.names.has_post_norms = d->has_post_norms;
-    int x = embed(&b, spec, &table);
+    int x = embed(&b, &table);
     b.rows =
         ph_graph_input(g, "rows", PH_I32, ph_shape_of(2, ph_dim_sym(PH_SYM_R), ph_dim_of(PH_ROW_FIELDS)));
     int out_rows = ph_graph_input(g, "out_rows", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_S)));
-    b.kv = ph_graph_state(g, "kv");
+    b.kv = ph_graph_state(g, PH_STATE_OWN);
+    if (spec->cross.n_layers) b.cross = ph_graph_state(g, PH_STATE_CROSS);
+    if (spec->cross.gates_ff)
+        b.seen = ph_graph_input(g, "cross_seen", PH_F32, ph_shape_of(2, ph_dim_sym(PH_SYM_R), ph_dim_of(1)));
     for (int kind = 0; kind < d->n_kinds; kind++) angles(&b, kind);
     for (int i = 0; i < d->n_layers && !g->rc; i++) x = layer(&b, x, i);
     x = ph_graph_node(g, "Gather", PH_IN(x, out_rows), PH_ATTRS(PH_INT("axis", 0)), "last");
-    x = norm_of(&b, x, d->d_model, "norm", "hidden.norm");
+    x = ph_deck_norm(&b, x, d->d_model, "norm", "hidden.norm");
     ph_graph_output(g, head(&b, x, table), "logits");
 }

@@ -42,6 +42,9 @@ typedef struct ph_family {
     void (*language)(ph_graph *g, const ph_spec *spec, const ph_source *s);
     void (*vision)(ph_graph *g, const ph_spec *spec, const ph_source *s);
     void (*bridge)(ph_graph *g, const ph_spec *spec, const ph_source *s);
+    /* For a spec with cross layers: what fills their cache from visual tokens.  Inputs: visual f32 [R, d_in],
+     * rows; state PH_STATE_CROSS.  NULL: ph_cross_build. */
+    void (*cross)(ph_graph *g, const ph_spec *spec, const ph_source *s);
     /* The pieces for one prepared picture. */
     ph_rc (*image)(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err);
     /* Rope positions (time, height, width) of visual token `token` of a picture that begins at position
@@ -49,6 +52,20 @@ typedef struct ph_family {
      */
     int32_t (*place)(const ph_spec *spec, const ph_tile_layout *tiles, int32_t from, int token,
                      int32_t out[3]);
+    /* For conversion.  Text families: the GGUF architecture that files are written under (NULL: none has been
+     * settled, conversion is refused by name); whether its files keep rows of q and k that rotate together
+     * side by side; the class that config.json names. */
+    const char *gguf;
+    int         gguf_pairs;
+    const char *hf_class;
+    /* Vision-language families: what stands before text, lm_head, vision and bridge names in a Hugging Face
+     * checkpoint.  NULL: a text family's "model." and "". */
+    const char *const *hf_prefix;
+    const char        *hf_vision; /* model_type of vision_config */
+    /* Which of its learned forms tile `tile` of a picture takes: fills the vision graph's input tile_ids i32
+     * [I].  NULL: that graph has no such input. */
+    int32_t (*tile_id)(const ph_spec *spec, const ph_tile_layout *tiles, int tile);
+    const char *text;      /* the text family where the config names none: "llama"; NULL: "llama" */
     const char *template_; /* chat form to use when the checkpoint brings none: a name that ph_chat knows */
     const char *source;    /* paper and reference implementation */
 } ph_family;
@@ -76,12 +93,42 @@ ph_rc ph_gemma_read(const ph_source *s, ph_decoder *d, ph_err *err); /* what the
  * visual_rows i32 [V, 1], visual f32 [V, d_model]; state kv; output logits [S, vocab].  The embeddings and
  * each layer's output are named hidden.0 .. hidden.L, the final norm's output hidden.norm. */
 void ph_decoder_build(ph_graph *g, const ph_spec *spec, const ph_source *s);
+/* The cross graph of decoders whose layers of that kind ph_decoder_build makes. */
+void ph_cross_build(ph_graph *g, const ph_spec *spec, const ph_source *s);
 
 ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err);
 /* The vision graph.  Input: pixels f32 [I, 3, image, image]; output: features [I, n_patches, d].  The
  * embeddings and each layer's output are named vision.hidden.0 ... */
 void ph_tower_build(ph_graph *g, const ph_tower *t, const ph_names *n);
 int  ph_tower_patches(const ph_tower *t); /* of one tile, CLS not counted */
+
+/* A tower over packed patches: its keys, and its graphs.
+ * Vision inputs: patches f32 [N, 3 * temporal * patch^2], rows i32 [N, PH_ROW_FIELDS] (of which the height
+ * and width positions are read), segments i32 [N, 2], with windows also windows i32 [N, 2]; output features
+ * [N, d], in window order.  The bridge: features, with windows order i32 [N / merge^2]; output visual
+ * [N / merge^2, d_model] in the picture's own order. */
+ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err);
+void  ph_packed_vision(ph_graph *g, const ph_spec *spec, const ph_source *s);
+void  ph_packed_bridge(ph_graph *g, const ph_spec *spec, const ph_source *s);
+ph_rc ph_packed_image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err);
+/* M-RoPE (arXiv:2409.12191 §2.1): axes count from the picture's begin; what follows stands behind the
+ * largest.
+ */
+int32_t ph_packed_place(const ph_spec *spec, const ph_tile_layout *tiles, int32_t from, int token,
+                        int32_t out[3]);
+
+/* One picture's part of these inputs, its rows from `first` on. */
+typedef struct ph_packed_inputs {
+    float   *patches;
+    int32_t *rows, *segments;
+    int32_t *windows, *order; /* NULL: the graphs have none */
+} ph_packed_inputs;
+void ph_packed_fill(const ph_spec *spec, const ph_tiles *picture, int first, const ph_packed_inputs *in);
+
+/* Visual tokens of a picture, whatever the tower. */
+static inline int ph_spec_tokens(const ph_spec *spec, const ph_tile_layout *tiles) {
+    return tiles->n_patches ? ph_tile_tokens(tiles) : tiles->n_tiles * spec->bridge.tokens_per_tile;
+}
 
 /* y = x W^T (+ b) with W [n_out, n_in] under "name.weight", b under "name.bias"; `has_bias` decides. */
 int ph_build_linear(ph_graph *g, const ph_names *n, int x, int n_in, int n_out, int has_bias,

@@ -7,6 +7,7 @@
  */
 #include "model/source.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static const struct {
     const char *logical, *gguf;
 } pieces[] = {
     {"encoder.layers.", "v.blk."},
+    {"blocks.", "v.blk."},
     {"layers.", "blk."},
     {"embed_tokens.", "token_embd."},
     {"lm_head.", "output."},
@@ -48,6 +50,16 @@ static const struct {
     {"modality_projection.proj.", "mm.model.fc."},
     {"linear_1.", "mm.0."},
     {"linear_2.", "mm.2."},
+    {"attn.qkv.", "attn_qkv."},
+    {"attn.q.", "attn_q."},
+    {"attn.k.", "attn_k."},
+    {"attn.v.", "attn_v."},
+    {"attn.proj.", "attn_out."},
+    {"norm1.", "ln1."},
+    {"norm2.", "ln2."},
+    {"patch_embed.proj.", "v.patch_embd."},
+    {"merger.ln_q.", "v.post_ln."},
+    {"merger.mlp.", "mm."},
     {"norm.", "output_norm."},
 };
 
@@ -138,8 +150,10 @@ ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err) {
         {"model.vision_tower.vision_model.", ""},
         {"model.vision_model.", ""},
         {"vision_model.", ""},
+        {"visual.", ""},
+        {"model.visual.", ""},
     };
-    static const char *const probes[] = {"embeddings.patch_embedding.weight", NULL};
+    static const char *const probes[] = {"embeddings.patch_embedding.weight", "patch_embed.proj.weight", NULL};
     *out = (ph_names){
         .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
     if (out->is_gguf) return PH_OK;
@@ -157,8 +171,11 @@ ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err) {
         {"model.multi_modal_projector.", ""},
         {"model.connector.", ""},
         {"connector.", ""},
+        {"visual.", ""},
+        {"model.visual.", ""},
     };
-    static const char *const probes[] = {"linear_1.weight", "modality_projection.proj.weight", NULL};
+    static const char *const probes[] = {"linear_1.weight", "modality_projection.proj.weight",
+                                         "merger.mlp.0.weight", NULL};
     *out = (ph_names){
         .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
     if (out->is_gguf) return PH_OK;
@@ -166,7 +183,7 @@ ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err) {
     return PH_FAIL(
         err, PH_EMISMATCH,
         "the weights of %s hold neither multi_modal_projector.linear_1.weight nor "
-        "model.connector.modality_projection.proj.weight: the bridge between vision and language is missing",
+        "model.connector.modality_projection.proj.weight nor visual.merger.mlp.0.weight: the bridge between vision and language is missing",
         s->path);
 }
 
@@ -181,13 +198,13 @@ static int same_shape(const ph_shape *want, const ph_weight *w) {
     return 1;
 }
 
+static int take_storage(ph_graph *g, const ph_weight *w, const char *full, int64_t row_items, ph_storage *out);
+
 /* Where the numbers of a weight stand, if its shape is what the config makes it; else the graph fails and 0.
  */
 static int find_storage(const ph_names *n, ph_graph *g, const ph_shape *shape, const char *name,
                         ph_storage *out) {
-    char   full[256], has[96], wants[96];
-    size_t row_bytes;
-    ph_err err;
+    char full[256], has[96], wants[96];
     ph_names_full(n, name, full, sizeof full);
     const ph_weight *w = ph_weights_find(n->weights, full);
     if (!w) {
@@ -202,12 +219,19 @@ static int find_storage(const ph_names *n, ph_graph *g, const ph_shape *shape, c
                       wants);
         return 0;
     }
+    return take_storage(g, w, full, w->dim[w->rank - 1], out);
+}
+
+/* Rows of row_items numbers. */
+static int take_storage(ph_graph *g, const ph_weight *w, const char *full, int64_t row_items, ph_storage *out) {
+    size_t row_bytes;
+    ph_err err;
     if (!ph_dtype_get(w->dtype)->unpack) {
         ph_graph_fail(g, PH_EUNSUP, "tensor %s is stored as %s, which holds no real numbers", full,
                       ph_dtype_name(w->dtype));
         return 0;
     }
-    if (ph_dtype_row_bytes(w->dtype, w->dim[w->rank - 1], &row_bytes, &err)) {
+    if (ph_dtype_row_bytes(w->dtype, row_items, &row_bytes, &err)) {
         ph_graph_fail(g, err.code, "tensor %s: %s", full, err.msg);
         return 0;
     }
@@ -257,6 +281,72 @@ int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int f
     char named[288];
     snprintf(named, sizeof named, "%s[%d:%d]", full, from, from + rows);
     return ph_graph_weight(g, named, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(n_in)), view);
+}
+
+int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name) {
+    char             full[256];
+    const ph_weight *w = ph_names_find(n, name);
+    ph_storage       s;
+    void            *at;
+    ph_err           err;
+    int64_t          count = 1;
+    ph_names_full(n, name, full, sizeof full);
+    for (int i = 0; w && i < w->rank; i++) count = w->dim[i] > 0 && count <= 1 << 20 ? count * w->dim[i] : -1;
+    if (count < 1 || count > 1 << 20) {
+        ph_graph_fail(g, PH_EMISMATCH, "tensor %s is no gate", full);
+        return -1;
+    }
+    ph_shape shape = ph_shape_of(1, ph_dim_of(count));
+    if (g->rc || !find_storage(n, g, &shape, name, &s)) return -1;
+    if (ph_arena_carve(&g->arena, &at, (size_t)count, sizeof(float), &err)) {
+        ph_graph_fail(g, err.code, "%s", err.msg);
+        return -1;
+    }
+    float *x = at;
+    ph_storage_row(&s, 0, (size_t)count, x);
+    for (int64_t i = 0; i < count; i++) x[i] = tanhf(x[i]);
+    return ph_graph_constant(g, full, PH_F32, shape, x);
+}
+
+int ph_names_vector_rows(const ph_names *n, ph_graph *g, int of, int from, int rows, const char *name) {
+    char       full[256], named[288];
+    ph_shape   whole = ph_shape_of(1, ph_dim_of(of));
+    ph_storage s;
+    size_t     before = 0, bytes = 0;
+    ph_err     err;
+    if (g->rc || !find_storage(n, g, &whole, name, &s)) return -1;
+    ph_names_full(n, name, full, sizeof full);
+    if (ph_dtype_row_bytes(s.dtype, from, &before, &err) || ph_dtype_row_bytes(s.dtype, rows, &bytes, &err)) {
+        ph_graph_fail(g, err.code, "tensor %s: %s", full, err.msg);
+        return -1;
+    }
+    const uint8_t *at = s.plane[PH_PLANE_DATA].bytes;
+    snprintf(named, sizeof named, "%s[%d:%d]", full, from, from + rows);
+    return ph_graph_weight(g, named, ph_shape_of(1, ph_dim_of(rows)),
+                           ph_storage_of(s.dtype, at + before, bytes, bytes));
+}
+
+int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, const char *name) {
+    char       full[256], has[96];
+    ph_storage s;
+    int64_t    items = 1;
+    if (g->rc) return -1;
+    ph_names_full(n, name, full, sizeof full);
+    const ph_weight *w = ph_weights_find(n->weights, full);
+    if (!w) {
+        ph_graph_fail(g, PH_EMISMATCH, "tensor %s is missing from the weights, but the config asks for it",
+                      full);
+        return -1;
+    }
+    for (int i = 1; i < w->rank && items <= cols; i++) items *= w->dim[i];
+    if (w->rank < 2 || w->dim[0] != rows || items != cols) {
+        ph_weight_describe(w, has, sizeof has);
+        ph_graph_fail(g, PH_EMISMATCH, "tensor %s is %s in the file, but the config makes it %d rows of %d", full,
+                      has, rows, cols);
+        return -1;
+    }
+    if (!take_storage(g, w, full, cols, &s)) return -1;
+    return ph_graph_weight(g, full, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(cols)), s);
 }
 
 int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name) {

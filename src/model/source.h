@@ -60,6 +60,8 @@ ph_rc ph_keys_float_or(const ph_keys *k, const char *name, double otherwise, dou
 ph_rc ph_keys_bool_or(const ph_keys *k, const char *name, int otherwise, int *out, ph_err *err);
 ph_rc ph_keys_text_or(const ph_keys *k, const char *name, const char *otherwise, const char **out,
                       ph_err *err);
+/* A list of whole numbers: out[max], *n of them; none when absent. */
+ph_rc ph_keys_ints_or(const ph_keys *k, const char *name, int64_t *out, size_t max, size_t *n, ph_err *err);
 ph_rc ph_keys_act_or(const ph_keys *k, const char *name, ph_act otherwise, ph_act *out, ph_err *err);
 
 /* ---- weights under logical names ---- */
@@ -91,8 +93,14 @@ int ph_names_weight(const ph_names *n, ph_graph *g, ph_shape shape, const char *
 /* Rows [from, from + rows) of a weight of `of` rows and n_in columns: a view, nothing is copied. */
 int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int from, int rows,
                          const char *name);
+/* The same of a vector [of], whose type must not be a block type. */
+int ph_names_vector_rows(const ph_names *n, ph_graph *g, int of, int from, int rows, const char *name);
+/* A weight [rows, ...] of any rank as [rows, cols]: its other dimensions must multiply to cols. */
+int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, const char *name);
 /* A vector [n] of the files with `add` added, as a constant of the graph: "name.weight" plus add. */
 int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name);
+/* tanh of a gate's numbers (one, or one a column) as a constant of the graph. */
+int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name);
 int ph_names_weight_if(const ph_names *n, ph_graph *g, int is_there, ph_shape shape, const char *name, ...)
     __attribute__((format(printf, 5, 6))); /* is_there 0: -1 without failing */
 

@@ -30,6 +30,9 @@ typedef struct ph_rope_spec {
 
 enum { PH_LAYERS_MAX = 1024, PH_LAYER_KINDS_MAX = 2 };
 
+/* Where a cross-attention layer stands. */
+enum { PH_CROSS_NONE, PH_CROSS_INSTEAD, PH_CROSS_BEFORE };
+
 /* Layers of one decoder may differ in what they see and how they rotate. */
 typedef struct ph_layer_kind {
     int          window; /* 0: none; else a row sees the last `window` tokens */
@@ -52,6 +55,9 @@ typedef struct ph_decoder {
     float         embed_scale;    /* embeddings are multiplied by it; 0: no */
     float         attn_scale;     /* of q . k; 0: 1 / sqrt(d_head) */
     float         attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: no */
+    int           n_embed; /* rows of the embedding table, where it has more than the head; 0: vocab */
+    int           n_added; /* of vocab, the last: they have tables of their own (Idefics) */
+    uint8_t       cross_at[PH_LAYERS_MAX]; /* PH_CROSS_*: instead of layer i, or before it */
     ph_layer_kind kind[PH_LAYER_KINDS_MAX];
     int           n_kinds;                   /* 1 or 2 */
     uint8_t       layer_kind[PH_LAYERS_MAX]; /* index into kind */
@@ -71,6 +77,16 @@ typedef struct ph_tower {
     int    drop_class; /* the features leave the CLS token out */
 } ph_tower;
 
+/* What a tower over packed patches has besides: rows [N, d] with segments instead of tiles (Qwen2-VL's line).
+ * Pictures keep their own ratio; merge x merge neighbours become one visual token. */
+typedef struct ph_packed {
+    int     merge, temporal;        /* merge 0: the tower takes tiles */
+    int     is_gated;               /* RMSNorm and gate * up (Qwen2.5-VL); else LayerNorm and fc1, fc2 */
+    int     window;                 /* side of an attention window, in visual tokens; 0: none */
+    int     tokens_per_second;      /* of a video's time axis; 0: one a step, whatever its length */
+    uint8_t is_full[PH_LAYERS_MAX]; /* with windows: layers that see the whole frame nevertheless */
+} ph_packed;
+
 /* How visual tokens are made from tower features. */
 typedef struct ph_bridge_spec {
     int    shuffle; /* side of a pixel shuffle: shuffle^2 patches become one token; 1: none */
@@ -80,13 +96,36 @@ typedef struct ph_bridge_spec {
     int    tokens_per_tile;
 } ph_bridge_spec;
 
+/* Cross attention: visual tokens do not stand among the rows; some layers of the decoder attend to them.
+ * What a row sees follows from the image tokens before it:
+ *     the last picture, or the whole run of neighbouring pictures (sees_run)
+ * A row before any picture sees none, or all of them with their blank tiles (blind_sees_all). */
+typedef struct ph_cross_spec {
+    int n_layers; /* 0: visual tokens stand among the rows */
+    int d_in;     /* of a visual token */
+    int n_kv_heads;
+    int sees_run, blind_sees_all;
+    int hides_after_eos; /* a row behind an end-of-text token sees none until the next picture */
+    int sees_always;     /* there are no image tokens: every row sees everything (sound) */
+    int gates_ff;        /* the feed-forward of rows that see no picture counts nothing: input cross_seen */
+    int tokens_max;      /* of one picture, blank tiles included */
+    /* Names of the weights: block "gated_cross_attn_layers" with the block's number, or "layers" with the
+     * layer's. */
+    const char *block, *q_norm, *k_norm, *attn_gate, *ff_gate;
+    int         is_block_number;
+} ph_cross_spec;
+
 typedef struct ph_spec {
     ph_decoder     text;
     int            has_vision;
     ph_tower       tower;
+    ph_packed      packed;
     ph_bridge_spec bridge;
+    ph_cross_spec  cross;
     int32_t        image_token;       /* id that marks a visual row; -1: none */
     const char    *image_marker;      /* its text in the chat template: "<image>"; NULL: none */
+    int32_t        video_token;       /* the same for videos; -1 and NULL: the family has none */
+    const char    *video_marker;
     int            image_sees_itself; /* tokens of one run of visual tokens see each other, both ways */
     const char
            *image_after; /* stands behind the marker where a template takes plain strings; NULL: nothing */
