@@ -27,6 +27,7 @@ enum {
     PH_RECIPE_SIDE_MAX = 16384,     /* pixels: largest side that a config may ask for */
     PH_RESIZE_SIDE_MAX = 1 << 26,   /* pixels: largest side of a picture that is cropped afterwards */
     PH_TILES_PIXELS_MAX = 32 << 20, /* pixels of all tiles of one picture */
+    PH_PINPOINTS_MAX = 64,          /* canvases that a config may offer */
 };
 
 typedef struct ph_recipe_kind ph_recipe_kind;
@@ -46,8 +47,14 @@ typedef struct ph_recipe {
     ph_filter      filter;
     int            do_center_crop;
     int            crop_height, crop_width;
-    int            do_split; /* into a grid of tiles and an overview */
-    int            tile;     /* side of a tile of the grid */
+    int            do_split;             /* into a grid of tiles and an overview */
+    int            tile;                 /* side of a tile of the grid */
+    int            tiles_min, tiles_max; /* of the grid, for kinds that choose it by the picture's ratio */
+    int            n_pinpoints;          /* canvases to choose from, for kinds that have a list of them */
+    int            pinpoint[PH_PINPOINTS_MAX][2]; /* height, width */
+    int            do_crops;                      /* pan and scan: crops of the picture beside the whole */
+    int            crop_least, crops_max;         /* their least side, pixels; how many at most */
+    double         ratio_least;                   /* pictures that are squarer are not cropped */
 
     int    do_rescale, do_normalize;
     double rescale_factor, mean[3], std[3]; /* double: as JSON gives them; used as the reference uses them */
@@ -60,8 +67,9 @@ typedef struct ph_tile_layout {
     int image_width, image_height;     /* upright, before preparation */
     int resized_width, resized_height; /* whole picture, after its last resize, before crop or split */
     int n_tiles;
-    int rows, cols;    /* grid, row by row, before the overview; 0 x 0: the picture is one tile */
-    int overview;      /* index of the tile that shows the whole picture; -1: none beside the grid */
+    int rows, cols;    /* grid, row by row; 0 x 0: the picture is one tile */
+    int overview;      /* index of the tile that shows the whole picture: the first, and the grid follows, or
+                          the last; -1: none beside the grid */
     int height, width; /* of every tile, in pixels */
 } ph_tile_layout;
 
@@ -136,6 +144,19 @@ struct ph_recipe_kind {
     ph_rc (*run)(uint8_t *u8, const ph_tile_layout *layout, const ph_recipe *recipe, const ph_pixels *in,
                  ph_arena *scratch, size_t *peak, ph_err *err);
 };
+
+/* ---- for the kinds: grid.c ---- */
+
+/* Resize into a buffer from scratch, which stays carved; the picture itself when it has that size. */
+ph_rc ph_recipe_resize(ph_pixels *out, const ph_pixels *in, int w, int h, ph_filter filter, ph_arena *scratch,
+                       size_t *peak, ph_err *err);
+/* Resize to one tile of the layout, in its place; dst is NULL with a ruler. */
+ph_rc ph_recipe_to_tile(uint8_t *dst, const ph_tile_layout *l, const ph_pixels *in, ph_filter filter,
+                        ph_arena *scratch, size_t *peak, ph_err *err);
+/* Cut a canvas of rows x cols tiles: [rows * cols, height, width, 3] at u8. */
+void ph_recipe_cut(uint8_t *u8, const ph_tile_layout *l, const ph_pixels *canvas);
+/* Tile `i` of u8, or NULL. */
+uint8_t *ph_recipe_tile(uint8_t *u8, const ph_tile_layout *l, int i);
 
 /* For the kinds: shortest_edge, or height and width, of a w x h picture. */
 ph_rc ph_recipe_resized(const ph_recipe *recipe, int w, int h, int *out_w, int *out_h, ph_err *err);

@@ -3,13 +3,17 @@
  *     resize -> one tile
  *
  * Source: transformers 4.57 models/siglip/image_processing_siglip.py,
- * models/vit/image_processing_vit.py.
+ * models/vit/image_processing_vit.py, models/blip/image_processing_blip.py.
  */
 #include "image/recipe.h"
 
 #include <string.h>
 
-static const char *const processors[] = {"SiglipImageProcessor", "ViTImageProcessor", NULL};
+static const double openai_mean[3] = {0.48145466, 0.4578275, 0.40821073};
+static const double openai_std[3] = {0.26862954, 0.26130258, 0.27577711};
+
+static const char *const processors[] = {"SiglipImageProcessor", "ViTImageProcessor", "BlipImageProcessor",
+                                         NULL};
 static const char *const projectors[] = {NULL};
 
 static void defaults(ph_recipe *r, const char *processor) {
@@ -18,6 +22,10 @@ static void defaults(ph_recipe *r, const char *processor) {
     r->filter = strcmp(processor, "ViTImageProcessor") ? PH_FILTER_BICUBIC : PH_FILTER_BILINEAR;
     r->rescale_factor = 1 / 255.0;
     for (int i = 0; i < 3; i++) r->mean[i] = r->std[i] = 0.5;
+    if (strcmp(processor, "BlipImageProcessor")) return;
+    r->size = (ph_recipe_size){.height = 384, .width = 384};
+    memcpy(r->mean, openai_mean, sizeof r->mean);
+    memcpy(r->std, openai_std, sizeof r->std);
 }
 
 static ph_rc check(const ph_recipe *r, ph_err *err) {

@@ -140,54 +140,17 @@ static ph_rc layout(ph_tile_layout *l, const ph_recipe *r, ph_err *err) {
     return PH_OK;
 }
 
-/* Resize into a buffer from scratch, which stays carved. */
-static ph_rc resize(ph_pixels *out, const ph_pixels *in, int w, int h, const ph_recipe *r, ph_arena *scratch,
-                    size_t *peak, ph_err *err) {
-    ph_canvas canvas = ph_canvas_of(in);
-    ph_window all = {0, 0, w, h};
-    void     *rgb;
-    if (in->width == w && in->height == h) {
-        *out = *in;
-        return PH_OK;
-    }
-    PH_TRY(ph_arena_carve(scratch, &rgb, (size_t)h, 3 * (size_t)w, err));
-    PH_TRY(ph_resample(rgb, 3 * (size_t)w, &canvas, w, h, &all, r->filter, scratch, peak, err));
-    *out = (ph_pixels){w, h, rgb};
-    return PH_OK;
-}
-
-static void cut(uint8_t *u8, const ph_tile_layout *l, const ph_pixels *canvas) {
-    size_t line = 3 * (size_t)l->width, canvas_line = 3 * (size_t)canvas->width;
-    for (int row = 0; row < l->rows; row++)
-        for (int col = 0; col < l->cols; col++)
-            for (int y = 0; y < l->height; y++, u8 += line)
-                memcpy(u8,
-                       canvas->rgb + ((size_t)row * (size_t)l->height + (size_t)y) * canvas_line +
-                           (size_t)col * line,
-                       line);
-}
-
-/* The last resize, into its place. */
-static ph_rc to_tile(uint8_t *dst, const ph_tile_layout *l, const ph_recipe *r, const ph_pixels *in,
-                     ph_arena *scratch, size_t *peak, ph_err *err) {
-    ph_canvas canvas = ph_canvas_of(in);
-    ph_window all = {0, 0, l->width, l->height};
-    return ph_resample(dst, 3 * (size_t)l->width, &canvas, l->width, l->height, &all, r->filter, scratch,
-                       peak, err);
-}
-
 static ph_rc run(uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r, const ph_pixels *in,
                  ph_arena *scratch, size_t *peak, ph_err *err) {
     ph_pixels first, canvas;
     int       w = in->width, h = in->height;
     first_size(r, &w, &h);
-    PH_TRY(resize(&first, in, w, h, r, scratch, peak, err));
-    if (l->n_tiles == 1) return to_tile(u8, l, r, &first, scratch, peak, err);
-    PH_TRY(resize(&canvas, &first, l->resized_width, l->resized_height, r, scratch, peak, err));
-    if (u8) cut(u8, l, &canvas);
-    size_t   tile = 3 * (size_t)l->width * (size_t)l->height;
-    uint8_t *overview = u8 ? u8 + (size_t)l->overview * tile : NULL;
-    return to_tile(overview, l, r, &canvas, scratch, peak, err);
+    PH_TRY(ph_recipe_resize(&first, in, w, h, r->filter, scratch, peak, err));
+    if (l->n_tiles == 1) return ph_recipe_to_tile(u8, l, &first, r->filter, scratch, peak, err);
+    PH_TRY(ph_recipe_resize(&canvas, &first, l->resized_width, l->resized_height, r->filter, scratch, peak,
+                            err));
+    if (u8) ph_recipe_cut(u8, l, &canvas);
+    return ph_recipe_to_tile(ph_recipe_tile(u8, l, l->overview), l, &canvas, r->filter, scratch, peak, err);
 }
 
 const ph_recipe_kind ph_recipe_idefics3 = {
