@@ -43,7 +43,7 @@ static ph_rc token_text(ph_model *m, int32_t id, const char **out, ph_err *err) 
 
 ph_rc ph_model_open_chat(ph_model *m, const char *given, ph_err *err) {
     const char *text;
-    size_t      n;
+    size_t      n = 0;
     PH_TRY(ph_arena_open_growing(&m->chat_arena, 32 << 10, err));
     PH_TRY(token_text(m, ph_tokenizer_bos(m->tokenizer), &m->bos_text, err));
     PH_TRY(token_text(m, ph_tokenizer_eos(m->tokenizer), &m->eos_text, err));
