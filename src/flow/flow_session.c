@@ -105,7 +105,10 @@ static ph_rc compile(ph_session *s, ph_part part, const ph_graph *g, const char 
     PH_TRY(open_engine(s, engine, &s->engine[part], err));
     r->engine = s->engine[part];
     const ph_compile how = {.max = max, .tap = r->tap, .n_taps = r->n_taps};
-    ph_rc            rc = r->engine->def->compile(r->engine, g, &how, &r->program, err);
+    ph_mem           before, after;
+    ph_mem_read(&before);
+    ph_rc rc = r->engine->def->compile(r->engine, g, &how, &r->program, err);
+    if (ph_mem_read(&after) && after.rss > before.rss) r->compiled_bytes = after.rss - before.rss;
     return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", g->name, engine) : PH_OK;
 }
 

@@ -111,7 +111,6 @@ ph_rc ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err) {
     t->logits = NULL;
     memset(t->stage_ms, 0, sizeof t->stage_ms);
     memset(&t->done, 0, sizeof t->done);
-    t->decode_heap = t->picture_peak = 0;
     ph_arena_reset(&t->picture_arena);
     ph_arena_reset(&t->text_arena);
     t->stage = PH_STAGE_decode;
@@ -154,7 +153,6 @@ static void predict(const ph_turn *t, ph_memory *out) {
     d.pages = (t->at + PH_KV_PAGE - 1) / PH_KV_PAGE;
     d.visual = t->features_rows;
     d.different = different_ids(t);
-    d.pictures_bytes = t->picture_peak + t->decode_heap;
     *out = (ph_memory){0};
     if (!ph_session_predict(t->session, &d, &plan, NULL)) *out = plan.peak;
 }

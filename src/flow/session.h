@@ -19,6 +19,7 @@ typedef struct ph_ready {
     int             is_bound;
     ph_tap         *tap; /* [n_taps] */
     size_t          n_taps;
+    size_t          compiled_bytes; /* that became resident while compiling: small weights are read then */
 } ph_ready;
 
 struct ph_session {
@@ -43,14 +44,15 @@ struct ph_session {
 
 /* What was done, for a prediction of it; NULL: the load that the session's options state. */
 typedef struct ph_done {
-    int    chunk;          /* rows of the largest prefill */
-    int    logits;         /* rows of the largest head */
-    int    tiles;          /* of the largest run of the vision part; 0: nothing was seen */
-    size_t tokens;         /* in the KV cache, of all sequences together: the most */
-    size_t pages;          /* KV pages a layer that they took */
-    size_t visual;         /* visual tokens kept */
-    size_t different;      /* ids looked up */
-    size_t pictures_bytes; /* pixels, tiles and the decoder's heap: the most at a time */
+    int    chunk;           /* rows of the largest prefill */
+    int    logits;          /* rows of the largest head */
+    int    tiles;           /* of the largest run of the vision part; 0: nothing was seen */
+    size_t tokens;          /* in the KV cache, of all sequences together: the most */
+    size_t pages;           /* KV pages a layer that they took */
+    size_t visual;          /* visual tokens kept */
+    size_t different;       /* ids looked up */
+    size_t files;           /* bytes of the pictures' files, mapped and read */
+    size_t decode, prepare; /* bytes of pixels with the decoder's heap; of pixels with tiles */
 } ph_done;
 
 /* A picture on its way to visual tokens. */

@@ -5,7 +5,10 @@
  */
 #include "flow/session.h"
 
+#include <malloc.h>
 #include <string.h>
+
+enum { TRIM_BYTES = 1 << 20 };
 
 static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
     const ph_model        *m = t->session->model;
@@ -30,8 +33,12 @@ static ph_rc check_tokens(ph_turn *t, ph_err *err) {
 static ph_rc decode_one(ph_turn *t, ph_view *v, ph_err *err) {
     const ph_image_options o = {.pixels_max = t->session->how.pixels_max, .alpha = t->session->how.alpha};
     ph_rc  rc = ph_image_decode(&v->pixels, v->file.bytes, v->file.n, &o, &t->picture_arena, err);
-    size_t heap = ph_image_decode_bytes(&v->info);
-    if (heap > t->decode_heap) t->decode_heap = heap;
+    size_t held = t->picture_arena.size + ph_image_decode_bytes(&v->info);
+    if (held > t->done.decode) t->done.decode = held;
+    t->done.files += v->file.n;
+    /* What a decoder gave back lies in the heap's free lists, and would stay resident while the picture is
+     * seen. */
+    if (ph_image_decode_bytes(&v->info) > TRIM_BYTES) malloc_trim(0);
     return rc;
 }
 
@@ -125,7 +132,7 @@ ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {
             if (rc) return ph_note(err, rc, "in the picture %s", t->view[v].file.name);
         }
         PH_TRY(place(t, err));
-        if (t->picture_arena.size > t->picture_peak) t->picture_peak = t->picture_arena.size;
+        if (t->picture_arena.size > t->done.prepare) t->done.prepare = t->picture_arena.size;
         t->see_view = 0;
         t->see_tile = 0;
         t->stage = PH_STAGE_see;

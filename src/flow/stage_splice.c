@@ -10,8 +10,11 @@
  */
 #include "flow/session.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { TRIM_BYTES = 1 << 20 };
 
 /* A run of visual tokens, standing in the prompt as one slot. */
 typedef struct visual_run {
@@ -280,6 +283,8 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
     ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_cached);
     ph_arena_reset(&t->picture_arena);
     ph_arena_reset(&t->text_arena);
+    if (t->done.prepare > TRIM_BYTES)
+        malloc_trim(0); /* sizes differ from picture to picture: no free lists */
     for (size_t i = 0; i < t->n_views; i++) t->view[i].pixels.rgb = NULL, t->view[i].tiles = (ph_tiles){0};
     t->stage = PH_STAGE_prefill;
     return PH_OK;

@@ -140,20 +140,29 @@ static ph_rc open_parts(ph_model *m, const char *path, const ph_model_options *o
     return ph_model_open_chat(m, o ? o->template_ : NULL, err);
 }
 
+/* What opening took at its worst and what of it stays, as the kernel counts it.  Reading a tokenizer's JSON
+ * takes several times what its tables hold; that goes back now, not into the peak of answering. */
+static void weigh(ph_model *m, const ph_mem *before) {
+    ph_mem mem;
+    if (!ph_mem_read(&mem)) return;
+    if (mem.rss_peak > before->rss_peak) m->load_peak_bytes = mem.rss_peak;
+    malloc_trim(0);
+    ph_mem_read(&mem);
+    m->resident_bytes = mem.rss;
+}
+
 ph_rc ph_model_open(ph_model **out, const char *path, const ph_model_options *o, ph_err *err) {
-    ph_mem    mem;
+    ph_mem    before;
     ph_model *m = calloc(1, sizeof *m);
     *out = NULL;
     if (!m) return PH_FAIL(err, PH_ENOMEM, "a model's tables");
-    ph_mem_read(&mem);
-    m->base_bytes = mem.rss;
+    ph_mem_read(&before);
     ph_rc rc = open_parts(m, path, o, err);
-    /* What reading the tokenizer's JSON left in the heap's free lists goes back now, not into the peak. */
-    malloc_trim(0);
     if (rc) {
         ph_model_close(m);
         return rc;
     }
+    weigh(m, &before);
     *out = m;
     return PH_OK;
 }

@@ -30,7 +30,8 @@ typedef struct ph_model {
     int              n_kv_layers;
     int              has_orphans;     /* the tokenizer knows ids beyond the embedding table */
     size_t           tokenizer_bytes; /* tables that stay */
-    size_t           base_bytes;      /* resident before opening: the process itself */
+    size_t           resident_bytes;  /* of the process once the model is open: libraries, tables, headers */
+    size_t load_peak_bytes; /* the most that was resident while opening; 0: no more than there was before */
 } ph_model;
 
 typedef struct ph_model_options {
