@@ -99,11 +99,15 @@ ph_rc ph_rope_of_node(ph_rope *rope, const ph_node *n, ph_err *err) {
     r.original_context = ph_node_int(n, "original_context", 0);
     r.is_truncated = ph_node_int(n, "truncate", 1) != 0;
     r.freq_factors = ph_node_floats(n, "freq_factors", &count);
+    r.is_restarted = ph_node_int(n, "restart", 0) != 0;
     if (!isfinite(r.attention_factor) || r.attention_factor < 0)
         return PH_FAIL(err, PH_EMISMATCH, "RopeAngles: attention_factor %g", r.attention_factor);
     PH_TRY(kind_of(&r, ph_node_text(n, "scaling", "none"), err));
     PH_TRY(check_scaling(&r, n, err));
     PH_TRY(sections_of(&r, n, err));
+    if (r.is_restarted && r.kind != PH_ROPE_NONE)
+        return PH_FAIL(err, PH_EUNSUP, "RopeAngles: sections that restart take no %s scaling",
+                       ph_rope_kind_name[r.kind]);
     *rope = r;
     return PH_OK;
 }
@@ -157,8 +161,19 @@ static float attention_factor(const ph_rope *r) {
     return (float)yarn_mscale(r->factor, 1.0);
 }
 
+/* Each section as if it were alone: theta^(-j / its length). */
+static void restarted(const ph_rope *r, float *inv_freq) {
+    for (int s = 0; s < 3; s++)
+        for (int j = 0; j < r->section[s]; j++)
+            *inv_freq++ = 1.0f / powf((float)r->theta, (float)(2 * j) / (float)(2 * r->section[s]));
+}
+
 float ph_rope_frequencies(const ph_rope *r, float *inv_freq) {
     double low = 0, high = 1;
+    if (r->is_restarted && r->section[0] + r->section[1] + r->section[2]) {
+        restarted(r, inv_freq);
+        return attention_factor(r);
+    }
     if (r->kind == PH_ROPE_YARN) yarn_range(r, &low, &high);
     for (int i = 0; i < r->dim / 2; i++) {
         float wave = powf((float)r->theta, (float)(2 * i) / (float)r->dim);

@@ -13,9 +13,9 @@
 
 /* Attributes of pinhole.RopeAngles, by kind ("scaling"):
  *   all      dim (int, even: rotated elements of a head), theta (float), mrope (ints: t, h, w sections that
- * sum to dim/2; missing: one position), attention_factor (float; missing or 0: the kind's own) none     -
- *   linear   factor
- *   llama3   factor, low_freq_factor, high_freq_factor, original_context (int)
+ * sum to dim/2; missing: one position), restart (int: 1: each section counts its frequencies from 0, over
+ * twice its own length: the 2-D rope of vision towers), attention_factor (float; missing or 0: the kind's
+ * own) none     - linear   factor llama3   factor, low_freq_factor, high_freq_factor, original_context (int)
  *   yarn     factor, original_context, beta_fast (32), beta_slow (1), mscale, mscale_all_dim, truncate (int,
  * 1) factors  freq_factors (floats [dim/2]): each wavelength is stretched by its own (longrope; GGUF's
  * rope_freqs)
@@ -40,6 +40,7 @@ typedef struct ph_rope {
     int           is_truncated;
     const double *freq_factors; /* [dim/2], borrowed from the node */
     int           section[3];   /* M-RoPE; all 0: PH_ROW_POS_T for every frequency */
+    int           is_restarted; /* sections have frequencies of their own */
 } ph_rope;
 
 /* Errors: PH_EUNSUP an unknown kind (lists the known); PH_EMISMATCH a parameter that makes no sense. */

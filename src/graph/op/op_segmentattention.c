@@ -1,0 +1,128 @@
+/* op_segmentattention.c - pinhole.SegmentAttention: attention of rows that are packed without padding.
+ *
+ *     q [N, Hq*D]   k [N, Hkv*D]   v [N, Hkv*Dv]   segments i32 [N, 2]: begin, end
+ *     y[i] = softmax over keys j in [begin[i], end[i]) of (scale q[i] . k[j]) v[j]
+ *
+ * Pictures of any size stand one after the other; the rows of a picture (or of a
+ * window of it) name the keys that they meet.  A row's keys are absorbed 64 at a
+ * time from its segment's begin, so its bits do not depend on what is packed
+ * beside it.  A row whose segment is empty is zero.
+ *
+ * Attributes: num_heads, kv_num_heads (num_heads), scale (1 / sqrt(D)), softcap.
+ */
+#include "graph/op/op_help.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { BLOCK = PH_ATTEND_KEYS };
+
+typedef struct form {
+    int64_t heads, kv_heads, d, dv;
+} form;
+
+static ph_rc form_of(const ph_node *n, const int64_t width[3], form *f, ph_err *err) {
+    int64_t heads = ph_node_int(n, "num_heads", 0), kv = ph_node_int(n, "kv_num_heads", heads);
+    if (heads <= 0 || kv <= 0 || heads % kv || width[0] % heads || width[1] % kv || width[2] % kv ||
+        width[0] / heads != width[1] / kv || !width[0])
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "SegmentAttention: %" PRId64 ", %" PRId64 ", %" PRId64 " elements in %" PRId64
+                       " query and %" PRId64 " key heads",
+                       width[0], width[1], width[2], heads, kv);
+    if (ph_node_float(n, "softcap", 0) < 0)
+        return PH_FAIL(err, PH_EMISMATCH, "SegmentAttention: a negative softcap");
+    *f = (form){heads, kv, width[0] / heads, width[2] / kv};
+    return PH_OK;
+}
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    const ph_shape *s[3];
+    int64_t         width[3];
+    form            f;
+    for (int i = 0; i < 3; i++) {
+        PH_TRY(ph_want(g, n, i, PH_F32, 2, err));
+        s[i] = &ph_in(g, n, i)->shape;
+        if (!ph_dim_is_fixed(s[i]->dim[1]) || !ph_dim_same(s[i]->dim[0], s[0]->dim[0]))
+            return ph_disagree(s[0], s[i], "SegmentAttention wants as many rows, of plain width", err);
+        width[i] = s[i]->dim[1].mul;
+    }
+    PH_TRY(ph_want(g, n, 3, PH_I32, 2, err));
+    ph_shape wanted = ph_shape_of(2, s[0]->dim[0], ph_dim_of(2));
+    if (!ph_shape_same(&ph_in(g, n, 3)->shape, &wanted))
+        return ph_disagree(&ph_in(g, n, 3)->shape, &wanted,
+                           "SegmentAttention wants begin and end of each row", err);
+    PH_TRY(form_of(n, width, &f, err));
+    wanted.dim[1] = ph_dim_of(f.heads * f.dv);
+    ph_infer_set(&out[0], PH_F32, &wanted);
+    return PH_OK;
+}
+
+static ph_rc check_segments(const int32_t *segment, int64_t rows, ph_err *err) {
+    for (int64_t i = 0; i < rows; i++)
+        if (segment[2 * i] < 0 || segment[2 * i] > segment[2 * i + 1] || segment[2 * i + 1] > rows)
+            return PH_FAIL(err, PH_EMISMATCH,
+                           "SegmentAttention: row %" PRId64 " meets rows [%" PRId32 ", %" PRId32
+                           ") of %" PRId64,
+                           i, segment[2 * i], segment[2 * i + 1], rows);
+    return PH_OK;
+}
+
+/* One query: a->q is set; k and v are the head's first keys and values. */
+static void meet(const ph_kernels *kernels, ph_attend *a, const float *k, const float *v, int32_t *hi,
+                 int32_t begin, int32_t end, float *y) {
+    *a->m = -INFINITY, *a->l = 0;
+    for (size_t e = 0; e < a->dv; e++) a->acc[e] = 0;
+    for (int32_t at = begin; at < end; at += BLOCK) {
+        *hi = end - at < BLOCK ? end - at : BLOCK;
+        a->k = k + (size_t)at * a->k_stride;
+        a->v = v + (size_t)at * a->v_stride;
+        kernels->attend_F32(a);
+    }
+    for (size_t e = 0; e < a->dv; e++) y[e] = *a->l > 0 || isnan(*a->l) ? a->acc[e] / *a->l : 0;
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    const float  *q, *k, *v;
+    float         most, sum; /* of one query */
+    int32_t       lo = 0, hi = 0;
+    const int64_t width[3] = {in[0].dim[1], in[1].dim[1], in[2].dim[1]};
+    ph_array      segments;
+    form          f;
+    (void)g;
+    PH_TRY(form_of(n, width, &f, err));
+    PH_TRY(ph_floats(&q, &in[0], e, err));
+    PH_TRY(ph_floats(&k, &in[1], e, err));
+    PH_TRY(ph_floats(&v, &in[2], e, err));
+    PH_TRY(ph_dense(&segments, &in[3], e, err));
+    const int32_t *segment = segments.data;
+    ph_attend      a = {
+             .m = &most, .l = &sum, .lo = &lo, .hi = &hi, .n_q = 1, .d = (size_t)f.d, .dv = (size_t)f.dv};
+    PH_TRY(check_segments(segment, in[0].dim[0], err));
+    PH_TRY(ph_scratch(&a.acc, f.dv, e, err));
+    PH_TRY(ph_scratch(&a.scratch, BLOCK, e, err));
+    a.q_stride = (size_t)width[0], a.k_stride = (size_t)width[1], a.v_stride = (size_t)width[2];
+    a.scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)f.d));
+    a.softcap = (float)ph_node_float(n, "softcap", 0);
+    for (int64_t i = 0; i < in[0].dim[0]; i++)
+        for (int64_t h = 0; h < f.heads; h++) {
+            int64_t kv = h / (f.heads / f.kv_heads);
+            a.q = q + i * width[0] + h * f.d;
+            meet(e->kernels, &a, k + kv * f.d, v + kv * f.dv, &hi, segment[2 * i], segment[2 * i + 1],
+                 (float *)out->data + (i * f.heads + h) * f.dv);
+        }
+    return PH_OK;
+}
+
+const ph_op ph_op_SegmentAttention = {
+    .name = "SegmentAttention",
+    .domain = "pinhole",
+    .since = 1,
+    .in_min = 4,
+    .in_max = 4,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+    .source = "arXiv:2307.06304 §3.1 (Patch n' Pack); this file",
+};
