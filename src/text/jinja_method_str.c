@@ -6,6 +6,7 @@
 #define METHOD(name) ph_rc ph_jm_##name(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out)
 
 static ph_rc need_str(ph_jrun *r, ph_jv v, const ph_jstr **out) {
+    *out = NULL; /* gcc does not see that a failure is never PH_OK */
     if (v.kind == PH_J_UNDEF) return ph_j_undef_used(r, v);
     if (v.kind != PH_J_STR) return PH_J_FAIL(r, "TypeError: must be str, not %s", ph_j_type(v));
     *out = v.u.p;
