@@ -252,7 +252,8 @@ ph_rc ph_j_percent(ph_jrun *r, const ph_jstr *f, ph_jv args, ph_jv *out) {
         PH_TRY(one_percent(r, &b, f, &i, &a));
     }
     size_t given = args.kind == PH_J_TUPLE ? ((const ph_jlist *)args.u.p)->n : 1;
-    if (a.at < given && !keyed && args.kind != PH_J_DICT && args.kind != PH_J_LIST && args.kind != PH_J_RANGE && args.kind != PH_J_UNDEF)
+    if (a.at < given && !keyed && args.kind != PH_J_DICT && args.kind != PH_J_LIST &&
+        args.kind != PH_J_RANGE && args.kind != PH_J_UNDEF)
         return PH_J_FAIL(r, "TypeError: not all arguments converted during string formatting");
     return ph_js_done(r, &b, out);
 }
