@@ -24,6 +24,7 @@ typedef struct ph_engine_env {
     const ph_kernels *kernels;
     ph_trace         *trace; /* or NULL */
     int               is_deterministic;
+    int is_exact; /* block-typed weights meet floats, not rows of 16 bits: slower, the reference's numbers */
 } ph_engine_env;
 
 typedef struct ph_engine { /* first member of each engine's own struct */

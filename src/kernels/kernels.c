@@ -108,15 +108,16 @@ static size_t plane(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-size_t ph_rows8_bytes(size_t rows, size_t k) {
-    return plane(rows * k) + plane(rows * (k / 32) * sizeof(float)) +
+size_t ph_rows16_bytes(size_t rows, size_t k) {
+    return 2 * plane(rows * k) + plane(rows * (k / 32) * sizeof(float)) +
            plane(rows * (k / 16) * sizeof(int32_t));
 }
 
-ph_rows8 ph_rows8_in(void *memory, size_t rows, size_t k) {
-    unsigned char *d = (unsigned char *)memory + plane(rows * k),
-                  *s = d + plane(rows * (k / 32) * sizeof(float));
-    return (ph_rows8){.q = memory, .d = (float *)(void *)d, .s = (int32_t *)(void *)s, .k = k};
+ph_rows16 ph_rows16_in(void *memory, size_t rows, size_t k) {
+    unsigned char *lo = (unsigned char *)memory + plane(rows * k), *d = lo + plane(rows * k);
+    unsigned char *s = d + plane(rows * (k / 32) * sizeof(float));
+    return (ph_rows16){
+        .hi = memory, .lo = (int8_t *)lo, .d = (float *)(void *)d, .s = (int32_t *)(void *)s, .k = k};
 }
 
 /* Unpack a few rows of weights, multiply all rows of x by them, go on. */

@@ -37,29 +37,33 @@ typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restr
 #define PH_LINEAR_SCRATCH_ROWS 8
 #define PH_LINEAR_SCRATCH(k)   (PH_LINEAR_SCRATCH_ROWS * (size_t)(k))
 
-/* rows8_of      rows of x to 8 bits, 32 elements a scale:  d = max |x| / 127,  q = round(x / d) to nearest
- * even, s = the sums of q over 16 elements.  A block with a NaN or an infinity gets d = NaN, q = 0; one whose
- * largest is below 2^-120 becomes 0.  k is a multiple of 32. dot_T         y[r, c] = sum_k x[r, k] w[c, k] by
- * integers: within 32 elements (16 for Q6_K) the products of q and the stored integers are summed exactly;
- * then, block by block along k, with one rounding each: y = fma(d_w * d_x, (float)sum, y);   types with a
- * minimum m:  y = fma(m, d_x * s, y) Every instruction set gives the same bits.  k a multiple of T's block.
- *               scratch: PH_DOT_SCRATCH(k) bytes, 64-byte aligned, private to the caller. */
+/* rows16_of     rows of x to 16 bits in two planes of 8, 32 elements a scale:
+ *                   d = max |x| / 32512,  q = round(x / d) to nearest even,  q = 256 hi + lo,  lo in -128 ..
+ * 127 s = the sums of q over 16 elements.  A block with a NaN or an infinity gets d = NaN, q = 0; one whose
+ * largest is below 2^-110 becomes 0.  k is a multiple of 32. Eight bits would do for large models and spoil
+ * small ones; the second plane costs little where reading the weights is what takes time. dot_T         y[r,
+ * c] = sum_k x[r, k] w[c, k] by integers: within 32 elements (16 for Q6_K) the products of q and the stored
+ * integers are summed exactly; then, block by block along k, with one rounding each:  y = fma(d_w * d_x,
+ * (float)sum, y);   types with a minimum m:  y = fma(m, d_x * s, y). Every instruction set gives the same
+ * bits.  k a multiple of T's block. scratch: PH_DOT_SCRATCH(k) bytes, 64-byte aligned, private to the caller.
+ */
 struct ph_kernels;
-typedef struct ph_rows8 {
-    int8_t  *q; /* [rows, k] */
-    float   *d; /* [rows, k / 32] */
-    int32_t *s; /* [rows, k / 16] */
+typedef struct ph_rows16 {
+    int8_t  *hi, *lo; /* [rows, k] */
+    float   *d;       /* [rows, k / 32] */
+    int32_t *s;       /* [rows, k / 16] */
     size_t   k;
-} ph_rows8;
-typedef void ph_dot_fn(float *restrict y, size_t y_stride, const ph_rows8 *restrict x, const void *restrict w,
-                       size_t w_stride, size_t rows, size_t cols, void *restrict scratch);
+} ph_rows16;
+typedef void ph_dot_fn(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,
+                       const void *restrict w, size_t w_stride, size_t rows, size_t cols,
+                       void *restrict scratch);
 #define PH_DOT_SCRATCH(k) (48 * (size_t)(k) + 4096)
 /* The product by integers for weights stored as t; NULL where this instruction set has none that is fast. */
 ph_dot_fn *ph_dot_of(const struct ph_kernels *k, ph_dtype t);
-/* Bytes of a ph_rows8's planes, each rounded up to 64; and the same placed in memory that large, 64-byte
+/* Bytes of a ph_rows16's planes, each rounded up to 64; and the same placed in memory that large, 64-byte
  * aligned. */
-size_t   ph_rows8_bytes(size_t rows, size_t k);
-ph_rows8 ph_rows8_in(void *memory, size_t rows, size_t k);
+size_t    ph_rows16_bytes(size_t rows, size_t k);
+ph_rows16 ph_rows16_in(void *memory, size_t rows, size_t k);
 
 /* attend_T      one step of online softmax (Milakov and Gimelshein, arXiv:1805.02867) over a block of keys:
  *               for each query i < n_q and key j in [lo[i], hi[i]):

@@ -8,6 +8,9 @@
  * block of rows times a block of columns of one part; the norm is done again by
  * each worker, into its own memory, for the block of rows that it is at.
  *
+ * Weights of block types are met by integers where the instruction set has such products and nobody asked for
+ * exact ones: a worker turns its block of rows into 16 bits once, beside or instead of the floats.
+ *
  * Rows are all dimensions of x but the last.  A row's bits do not depend on the
  * blocks: kernels promise that for the product, and the rest is elementwise.
  */
@@ -20,12 +23,14 @@ enum {
     GROUP_REACH =
         24,        /* nodes from the first Linear to the last of a group: later ones would only hold memory */
     ROWS_MAX = 32, /* rows of a unit: enough to pay for unpacking a row of weights */
+    ROWS16_MAX = 96, /* the same where sixteen columns are interleaved first */
     COLS_MIN = 8,
     TEMP_FLOATS = 4096,
 };
 
 typedef struct part {
     ph_linear    linear;
+    ph_dot_fn   *dot; /* the product by integers; NULL: by floats */
     const void  *w;
     size_t       w_stride, cols;
     const float *bias;     /* or NULL */
@@ -41,7 +46,7 @@ typedef struct fused {
     int     x, x_value; /* buffer of the rows, before the norm; a value with their shape */
     ph_norm norm;
     size_t  k;
-    int     n_parts;
+    int     n_parts, n_dots; /* of the parts, those by integers */
     part   *part;
     size_t  rows, row_block, col_block, col_blocks; /* of this run */
 } fused;
@@ -126,6 +131,8 @@ static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
     /* Files may place plain numbers at odd bytes: then only the generic product may read them. */
     if (ph_dtype_block(w->storage.dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
         t->linear.fn = NULL;
+    if (!b->p->base.engine->env.is_exact && w->shape.dim[1].mul % 32 == 0)
+        t->dot = ph_dot_of(ph_native_kernels(b->p), w->storage.dtype);
     if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_build_floats(b, n->in[2], &t->bias, err));
     b->is_done[node] = 1;
     return PH_OK;
@@ -177,7 +184,10 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     }
     PH_TRY(ph_build_buffer(b, f->x_value, &f->x, err));
     PH_TRY(take_group(b, f, node, rows, value, err));
-    for (int i = 0; i < f->n_parts; i++) take_act(b, &f->part[i], &value[i]);
+    for (int i = 0; i < f->n_parts; i++) {
+        f->n_dots += f->part[i].dot != NULL;
+        take_act(b, &f->part[i], &value[i]);
+    }
     pair_up(b, f, value);
     for (int i = 0; i < f->n_parts; i++)
         if (!f->part[i].is_up) PH_TRY(take_residual(b, &f->part[i], &value[i], err));
@@ -197,20 +207,34 @@ static size_t rows_of(const ph_native *p, const fused *f, const int64_t *size) {
 }
 
 static size_t row_block_of(const fused *f, size_t rows) {
-    size_t block = at_most(rows, ROWS_MAX);
-    while (block > 4 && block * COLS_MIN * f->k > 2 * PH_UNIT_MACS) block /= 2;
+    size_t block = at_most(rows, f->n_dots ? ROWS16_MAX : ROWS_MAX),
+           macs = f->n_dots ? 8 * PH_UNIT_MACS : 2 * PH_UNIT_MACS;
+    while (block > 4 && block * COLS_MIN * f->k > macs) block /= 2;
     return block ? block : 1;
 }
 
-/* A worker's memory: normalised rows | the kernel's scratch | one block of results. */
-static size_t normed_floats(const fused *f, size_t rows) {
-    return f->norm.kind == PH_NORM_NONE ? 0 : (row_block_of(f, rows) * f->k + 15) / 16 * 16;
+/* A worker's memory: normalised rows | the rows in 16 bits | the kernel's scratch | one block of results. */
+static size_t normed_bytes(const fused *f, size_t rows) {
+    /* With integers alone a row is normalised, turned and forgotten. */
+    size_t kept = f->n_dots == f->n_parts ? 1 : row_block_of(f, rows);
+    return f->norm.kind == PH_NORM_NONE ? 0 : (kept * f->k * sizeof(float) + 63) / 64 * 64;
+}
+
+static size_t rows16_bytes(const fused *f, size_t rows) {
+    return f->n_dots ? ph_rows16_bytes(row_block_of(f, rows), f->k) : 0;
+}
+
+static size_t kernel_bytes(const fused *f) {
+    size_t floats = f->n_dots < f->n_parts ? PH_LINEAR_SCRATCH(f->k) * sizeof(float) : 0;
+    size_t dots = f->n_dots ? PH_DOT_SCRATCH(f->k) : 0;
+    return ((floats > dots ? floats : dots) + 63) / 64 * 64;
 }
 
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const fused *f = s->data;
+    size_t       rows = rows_of(p, f, size);
     (void)err;
-    *out = (normed_floats(f, rows_of(p, f, size)) + PH_LINEAR_SCRATCH(f->k) + TEMP_FLOATS) * sizeof(float);
+    *out = normed_bytes(f, rows) + rows16_bytes(f, rows) + kernel_bytes(f) + TEMP_FLOATS * sizeof(float);
     return PH_OK;
 }
 
@@ -222,7 +246,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     f->row_block = row_block_of(f, f->rows);
     for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
     size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
-    size_t block = PH_UNIT_MACS / (f->row_block * f->k);
+    size_t block = (f->n_dots ? 4 : 1) * PH_UNIT_MACS / (f->row_block * f->k);
     /* Enough units that nobody waits long for the last one, unless the whole is hardly worth a barrier. */
     if (hands > 1 && f->rows * cols * f->k > PH_UNIT_MACS / 32)
         block = at_most(block, cols * row_blocks / (4 * hands));
@@ -239,31 +263,79 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
 
 /* ---- work ---- */
 
+/* A worker's memory, taken apart, and the rows that it is at. */
+typedef struct desk {
+    float       *normed;
+    ph_rows16    rows16;
+    void        *kernel; /* scratch of the products */
+    float       *temp;   /* [TEMP_FLOATS] */
+    const float *x;      /* the rows as floats, normalised; only for parts by floats */
+} desk;
+
+static desk desk_of(const fused *f, ph_hand *hand) {
+    unsigned char *at = hand->memory;
+    desk           d = {.normed = (float *)(void *)at};
+    at += normed_bytes(f, f->rows);
+    if (f->n_dots) d.rows16 = ph_rows16_in(at, f->row_block, f->k);
+    at += rows16_bytes(f, f->rows);
+    d.kernel = at;
+    d.temp = (float *)(void *)(at + kernel_bytes(f));
+    return d;
+}
+
+/* Rows in 16 bits, each normalised first where that is ours to do. */
+static void turn_rows(const ph_kernels *k, const fused *f, const desk *d, const float *x, size_t rows) {
+    size_t parts = f->k / 32;
+    if (f->norm.kind == PH_NORM_NONE || f->n_dots < f->n_parts) {
+        k->rows16_of(&d->rows16, x, f->k, rows);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        const ph_rows16 one = {d->rows16.hi + r * f->k, d->rows16.lo + r * f->k, d->rows16.d + r * parts,
+                               d->rows16.s + 2 * r * parts, f->k};
+        ph_norm_rows(k, &f->norm, d->normed, x + r * f->k, 1);
+        k->rows16_of(&one, d->normed, f->k, 1);
+    }
+}
+
+/* The rows of a block made ready, once a worker. */
+static void ready_rows(const ph_kernels *k, const fused *f, desk *d, const float *x, size_t rows,
+                       int is_new) {
+    int wants_floats = f->n_dots < f->n_parts, has_norm = f->norm.kind != PH_NORM_NONE;
+    d->x = has_norm && wants_floats ? d->normed : x;
+    if (!is_new) return;
+    if (has_norm && wants_floats) ph_norm_rows(k, &f->norm, d->normed, x, rows);
+    if (f->n_dots) turn_rows(k, f, d, d->x, rows);
+}
+
 static void product(const ph_kernels *k, const fused *f, const part *t, float *y, size_t y_stride,
-                    const float *x, size_t c, size_t rows, size_t cols, float *scratch) {
+                    const desk *d, size_t c, size_t rows, size_t cols) {
     const unsigned char *w = (const unsigned char *)t->w + c * t->w_stride;
-    ph_linear_run(k, t->linear, y, y_stride, x, f->k, w, t->w_stride, rows, cols, f->k, scratch);
+    if (t->dot)
+        t->dot(y, y_stride, &d->rows16, w, t->w_stride, rows, cols, d->kernel);
+    else
+        ph_linear_run(k, t->linear, y, y_stride, d->x, f->k, w, t->w_stride, rows, cols, f->k, d->kernel);
     if (t->bias)
         for (size_t r = 0; r < rows; r++) k->add(&y[r * y_stride], &y[r * y_stride], &t->bias[c], cols);
     if (t->act)
         for (size_t r = 0; r < rows; r++) t->act(&y[r * y_stride], &y[r * y_stride], cols);
 }
 
-/* Rows [r0, r0 + rows) and columns [c, c + cols) of one part; x: its rows, normalised. */
-static void unit(ph_native *p, const fused *f, const part *t, const float *x, size_t r0, size_t rows,
-                 size_t c, size_t cols, float *scratch, float *temp) {
+/* Rows [r0, r0 + rows) and columns [c, c + cols) of one part. */
+static void unit(ph_native *p, const fused *f, const part *t, const desk *d, size_t r0, size_t rows, size_t c,
+                 size_t cols) {
     const ph_kernels *k = ph_native_kernels(p);
-    float            *y = (float *)ph_native_at(p, t->out) + r0 * t->cols + c;
+    float            *y = (float *)ph_native_at(p, t->out) + r0 * t->cols + c, *temp = d->temp;
     if (t->residual < 0) {
-        product(k, f, t, y, t->cols, x, c, rows, cols, scratch);
+        product(k, f, t, y, t->cols, d, c, rows, cols);
         if (t->up < 0) return;
-        product(k, f, &f->part[t->up], temp, cols, x, c, rows, cols, scratch);
+        product(k, f, &f->part[t->up], temp, cols, d, c, rows, cols);
         for (size_t r = 0; r < rows; r++) k->mul(&y[r * t->cols], &y[r * t->cols], &temp[r * cols], cols);
         return;
     }
     /* The residual may stand where the result goes, so the result waits in temp. */
     const float *add = (const float *)ph_native_at(p, t->residual) + r0 * t->cols + c;
-    product(k, f, t, temp, cols, x, c, rows, cols, scratch);
+    product(k, f, t, temp, cols, d, c, rows, cols);
     for (size_t r = 0; r < rows; r++) k->add(&y[r * t->cols], &add[r * t->cols], &temp[r * cols], cols);
 }
 
@@ -275,21 +347,16 @@ static const part *part_at(const fused *f, size_t block) {
 
 static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
     const fused *f = s->data;
-    float       *normed = (float *)(void *)hand->memory;
-    float       *scratch_floats = normed + normed_floats(f, f->rows);
-    float       *temp = scratch_floats + PH_LINEAR_SCRATCH(f->k);
+    desk         d = desk_of(f, hand);
     for (size_t u = begin; u < end; u++) {
-        size_t       block = u / f->col_blocks, r0 = block * f->row_block;
-        size_t       rows = at_most(f->row_block, f->rows - r0);
-        const part  *t = part_at(f, u % f->col_blocks);
-        size_t       c = (u % f->col_blocks - t->blocks) * f->col_block;
-        const float *x = (const float *)ph_native_at(p, f->x) + r0 * f->k;
-        if (f->norm.kind != PH_NORM_NONE) {
-            if (hand->held != block) ph_norm_rows(ph_native_kernels(p), &f->norm, normed, x, rows);
-            hand->held = block;
-            x = normed;
-        }
-        unit(p, f, t, x, r0, rows, c, at_most(f->col_block, t->cols - c), scratch_floats, temp);
+        size_t      block = u / f->col_blocks, r0 = block * f->row_block;
+        size_t      rows = at_most(f->row_block, f->rows - r0);
+        const part *t = part_at(f, u % f->col_blocks);
+        size_t      c = (u % f->col_blocks - t->blocks) * f->col_block;
+        ready_rows(ph_native_kernels(p), f, &d, (const float *)ph_native_at(p, f->x) + r0 * f->k, rows,
+                   hand->held != block);
+        hand->held = block;
+        unit(p, f, t, &d, r0, rows, c, at_most(f->col_block, t->cols - c));
     }
 }
 

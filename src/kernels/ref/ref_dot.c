@@ -1,4 +1,4 @@
-/* ref_dot.c - products by integers: rows of 8 bits against the stored integers of block types.
+/* ref_dot.c - products by integers: rows of 16 bits against the stored integers of block types.
  *
  * A stored block is cut into parts of 32 elements: integers, a scale (two for types whose scales are for 16),
  * and perhaps a minimum.  The sums of integers are exact and the order of the few float operations is the
@@ -28,26 +28,29 @@ typedef struct form {
     int     has_min;
 } form;
 
-void ph_ref_rows8_of(const ph_rows8 *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
+static void block_of(const ph_rows16 *out, size_t at, const float *v) {
+    float most = 0;
+    int   is_finite = 1;
+    for (size_t i = 0; i < PART; i++) {
+        is_finite = is_finite && isfinite(v[i]);
+        if (fabsf(v[i]) > most) most = fabsf(v[i]);
+    }
+    float    inverse = is_finite && most >= 0x1p-110f ? 32512.0f / most : 0;
+    int32_t *s = &out->s[at * 2];
+    out->d[at] = !is_finite ? NAN : inverse > 0 ? most / 32512.0f : 0;
+    s[0] = s[1] = 0;
+    for (size_t i = 0; i < PART; i++) {
+        int32_t q = inverse > 0 ? (int32_t)rintf(v[i] * inverse) : 0, hi = (q + 128) >> 8;
+        out->hi[at * PART + i] = (int8_t)hi;
+        out->lo[at * PART + i] = (int8_t)(q - hi * 256);
+        s[i / 16] += q;
+    }
+}
+
+void ph_ref_rows16_of(const ph_rows16 *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
+    size_t parts = out->k / PART;
     for (size_t r = 0; r < rows; r++)
-        for (size_t b = 0; b < out->k / PART; b++) {
-            const float *v = &x[r * x_stride + b * PART];
-            int8_t      *q = &out->q[r * out->k + b * PART];
-            int32_t     *s = &out->s[(r * (out->k / PART) + b) * 2];
-            float        most = 0;
-            int          is_finite = 1;
-            for (size_t i = 0; i < PART; i++) {
-                is_finite = is_finite && isfinite(v[i]);
-                if (fabsf(v[i]) > most) most = fabsf(v[i]);
-            }
-            float inverse = is_finite && most >= 0x1p-120f ? 127.0f / most : 0;
-            out->d[r * (out->k / PART) + b] = !is_finite ? NAN : inverse > 0 ? most / 127.0f : 0;
-            s[0] = s[1] = 0;
-            for (size_t i = 0; i < PART; i++) {
-                q[i] = inverse > 0 ? (int8_t)rintf(v[i] * inverse) : 0;
-                s[i / 16] += q[i];
-            }
-        }
+        for (size_t b = 0; b < parts; b++) block_of(out, r * parts + b, &x[r * x_stride + b * PART]);
 }
 
 static void cut_Q8_0(part *p, const unsigned char *b, size_t j) {
@@ -96,9 +99,10 @@ static void cut_Q6_K(part *p, const unsigned char *b, size_t j) {
     for (size_t i = 0; i < 2; i++) p->d[i] = ph_f16_load(b + 208) * (float)(int8_t)b[192 + j * 2 + i];
 }
 
-static float absorb(float y, const form *f, const part *p, const int8_t *q, float d, const int32_t *s) {
+static float absorb(float y, const form *f, const part *p, const int8_t *hi, const int8_t *lo, float d,
+                    const int32_t *s) {
     int32_t sum[2] = {0, 0};
-    for (size_t i = 0; i < PART; i++) sum[i / 16] += p->q[i] * q[i];
+    for (size_t i = 0; i < PART; i++) sum[i / 16] += p->q[i] * (hi[i] * 256 + lo[i]);
     if (f->is_halved) {
         y = fmaf(p->d[0] * d, (float)sum[0], y);
         return fmaf(p->d[1] * d, (float)sum[1], y);
@@ -107,7 +111,7 @@ static float absorb(float y, const form *f, const part *p, const int8_t *q, floa
     return f->has_min ? fmaf(p->m, d * (float)(s[0] + s[1]), y) : y;
 }
 
-static void dot(const form *f, float *y, size_t y_stride, const ph_rows8 *x, const unsigned char *w,
+static void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const unsigned char *w,
                 size_t w_stride, size_t rows, size_t cols) {
     size_t parts = f->elements / PART, n = x->k / PART;
     for (size_t c = 0; c < cols; c++)
@@ -116,14 +120,15 @@ static void dot(const form *f, float *y, size_t y_stride, const ph_rows8 *x, con
             part  p;
             for (size_t i = 0; i < n; i++) {
                 f->cut(&p, &w[c * w_stride + i / parts * f->bytes], i % parts);
-                sum = absorb(sum, f, &p, &x->q[r * x->k + i * PART], x->d[r * n + i], &x->s[(r * n + i) * 2]);
+                sum = absorb(sum, f, &p, &x->hi[r * x->k + i * PART], &x->lo[r * x->k + i * PART],
+                             x->d[r * n + i], &x->s[(r * n + i) * 2]);
             }
             y[r * y_stride + c] = sum;
         }
 }
 
 #define DOT(T, elements, bytes, halved, min)                                                                 \
-    void ph_ref_dot_##T(float *restrict y, size_t      y_stride, const ph_rows8 *restrict x,                 \
+    void ph_ref_dot_##T(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,                \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
         const form f = {cut_##T, elements, bytes, halved, min};                                              \

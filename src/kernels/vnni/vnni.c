@@ -2,9 +2,9 @@
  *
  * Sixteen columns go together, a lane each.  Of 32 elements of each column
  *
- *     one row       a column's bytes meet the row's bytes (vpdpbusd), eight partial sums a column; a small
- * tree of additions turns sixteen columns' partial sums into one vector of sums more rows     the bytes of
- * sixteen columns are interleaved once, four of each column a lane, into scratch; then four bytes of a row
+ *     one row       a column's bytes meet the row's two planes (vpdpbusd), eight partial sums a column; a
+ * small tree of additions turns sixteen columns' partial sums into one vector of sums more rows     the bytes
+ * of sixteen columns are interleaved once, four of each column a lane, into scratch; then four bytes of a row
  * meet all sixteen columns at once
  *
  * and either way sum, scale and rounding are those of ref_dot.c, lane by lane: the bits are the same.
@@ -22,11 +22,16 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #define INLINE static inline
+#define UNROLL
+#elif defined(__clang__)
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-enum { PART = 32, LANES = 16, ROWS = 6, VECTORS = 2, FEW = 4 };
+enum { PART = 32, LANES = 16, ROWS = 4, VECTORS = 2, FEW = 4 };
 
 /* Scales of sixteen columns for one part; d[1] and m where the type has them. */
 typedef struct scales {
@@ -98,6 +103,7 @@ INLINE __m256i bytes_Q4_K(const uint8_t *b, size_t j) {
 
 INLINE void head_Q4_K(head *h, const uint8_t *w, __m512i at) {
     head_small(h, w, at);
+    UNROLL
     for (int i = 0; i < 3; i++) h->word[i] = gather(w + 4 + 4 * i, at);
 }
 
@@ -138,10 +144,12 @@ INLINE __m256i bytes_Q6_K(const uint8_t *b, size_t j) {
 
 INLINE void head_Q6_K(head *h, const uint8_t *w, __m512i at) {
     h->d = halves(_mm512_srli_epi32(gather(w + 206, at), 16)); /* the last two bytes of the block */
+    UNROLL
     for (int i = 0; i < 4; i++) h->word[i] = gather(w + 192 + 4 * i, at);
 }
 
 INLINE void scales_Q6_K(scales *s, const head *h, size_t j) {
+    UNROLL
     for (size_t i = 0; i < 2; i++) {
         unsigned up = (unsigned)(24 - 8 * (j * 2 % 4 + i));
         __m512i  scale = _mm512_srai_epi32(_mm512_slli_epi32(h->word[j / 2], up), 24);
@@ -160,6 +168,7 @@ INLINE __m512i places(size_t w_stride, size_t cols) {
 
 /* Columns i and 4 + i (+ 8 for the second four) side by side: what both trees below begin with. */
 INLINE void pairs(const form *f, __m512i v[8], const uint8_t *w, size_t w_stride, size_t cols, size_t j) {
+    UNROLL
     for (size_t i = 0; i < 8; i++) {
         size_t a = i % 4 + i / 4 * 8, b = a + 4;
         a = a < cols ? a : cols - 1;
@@ -172,9 +181,11 @@ INLINE void pairs(const form *f, __m512i v[8], const uint8_t *w, size_t w_stride
 /* Eight vectors of two times eight partial sums to sixteen sums, in order of columns. */
 INLINE __m512i sum_columns(const __m512i v[8]) {
     __m512i t[4], u[2];
+    UNROLL
     for (int i = 0; i < 4; i++)
         t[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
                                 _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
+    UNROLL
     for (int i = 0; i < 2; i++)
         u[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]),
                                 _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
@@ -184,9 +195,11 @@ INLINE __m512i sum_columns(const __m512i v[8]) {
 /* The same for the first 16 elements (even 128-bit lanes) and the last apart. */
 INLINE void sum_halves(const __m512i v[8], __m512i out[2]) {
     __m512i t[4], u[2];
+    UNROLL
     for (int i = 0; i < 4; i++)
         t[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
                                 _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
+    UNROLL
     for (int i = 0; i < 2; i++)
         u[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]),
                                 _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
@@ -208,20 +221,28 @@ INLINE void store(float *y, __m512 v, size_t cols) {
 
 /* ---- one row ---- */
 
-INLINE void stream(const form *f, float *y, const int8_t *q, const float *d, const int32_t *s,
-                   const uint8_t *w, size_t w_stride, size_t k, size_t cols) {
+INLINE __m512i twice(const int8_t *q) {
+    return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)q));
+}
+
+INLINE void stream(const form *f, float *y, const int8_t *hi, const int8_t *lo, const float *d,
+                   const int32_t *s, const uint8_t *w, size_t w_stride, size_t k, size_t cols) {
     __m512        sum = _mm512_setzero_ps();
     const __m512i at = places(w_stride, cols);
     for (size_t i = 0; i < k; i += f->elements, w += f->bytes) {
         head h;
         f->head_of(&h, w, at);
-        for (size_t j = 0; j < f->elements / PART; j++, q += PART, d++, s += 2) {
-            __m512i x = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)q)), v[8],
-                    half[2];
-            scales scale;
+        UNROLL
+        for (size_t j = 0; j < f->elements / PART; j++, hi += PART, lo += PART, d++, s += 2) {
+            __m512i x = twice(hi), rest = twice(lo), v[8], half[2];
+            scales  scale;
             f->scales_of(&scale, &h, j);
             pairs(f, v, w, w_stride, cols, j);
-            for (int c = 0; c < 8; c++) v[c] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x);
+            UNROLL
+            for (int c = 0; c < 8; c++) {
+                __m512i up = _mm512_slli_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x), 8);
+                v[c] = _mm512_dpbusd_epi32(up, v[c], rest);
+            }
             if (f->is_halved) {
                 sum_halves(v, half);
                 sum = absorb(f, sum, &scale, 0, half[0], *d, s[0]);
@@ -244,6 +265,7 @@ typedef struct packed {
 
 INLINE void interleave(const __m512i v[8], __m512i out[8]) {
     __m512i c[2][4];
+    UNROLL
     for (int i = 0; i < 2; i++) {
         const __m512i *p = &v[4 * i];
         __m512i        a0 = _mm512_unpacklo_epi32(p[0], p[1]), a1 = _mm512_unpackhi_epi32(p[0], p[1]);
@@ -251,6 +273,7 @@ INLINE void interleave(const __m512i v[8], __m512i out[8]) {
         c[i][0] = _mm512_unpacklo_epi64(a0, b0), c[i][1] = _mm512_unpackhi_epi64(a0, b0);
         c[i][2] = _mm512_unpacklo_epi64(a1, b1), c[i][3] = _mm512_unpackhi_epi64(a1, b1);
     }
+    UNROLL
     for (int t = 0; t < 4; t++) {
         out[t] = _mm512_shuffle_i64x2(c[0][t], c[1][t], 0x88);
         out[t + 4] = _mm512_shuffle_i64x2(c[0][t], c[1][t], 0xdd);
@@ -262,6 +285,7 @@ INLINE void pack(const form *f, packed *out, const uint8_t *w, size_t w_stride, 
     for (size_t i = 0; i < k; i += f->elements, w += f->bytes) {
         head h;
         f->head_of(&h, w, at);
+        UNROLL
         for (size_t j = 0; j < f->elements / PART; j++, out++) {
             __m512i v[8];
             scales  s;
@@ -275,48 +299,73 @@ INLINE void pack(const form *f, packed *out, const uint8_t *w, size_t w_stride, 
     }
 }
 
+INLINE __m512i four(const int8_t *q) {
+    int32_t bytes;
+    memcpy(&bytes, q, sizeof bytes);
+    return _mm512_set1_epi32(bytes);
+}
+
 /* rows x 16 vectors columns (both constants); p: [vectors][parts]. */
-INLINE void tile(const form *f, float *y, size_t y_stride, const ph_rows8 *x, size_t r0, const packed *p,
+INLINE void tile(const form *f, float *y, size_t y_stride, const ph_rows16 *x, size_t r0, const packed *p,
                  size_t rows, size_t vectors, size_t cols) {
     size_t parts = x->k / PART;
     __m512 sum[ROWS][VECTORS];
-    for (size_t r = 0; r < rows; r++)
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
         for (size_t c = 0; c < vectors; c++) sum[r][c] = _mm512_setzero_ps();
-    for (size_t i = 0; i < parts; i++)
+    }
+    for (size_t i = 0; i < parts; i++) {
         for (size_t half = 0; half < (f->is_halved ? 2u : 1u); half++) {
-            __m512i n[ROWS][VECTORS];
+            __m512i n[ROWS][VECTORS], rest[ROWS][VECTORS];
             size_t  from = half * 4, to = f->is_halved ? from + 4 : 8;
-            for (size_t r = 0; r < rows; r++)
-                for (size_t c = 0; c < vectors; c++) n[r][c] = _mm512_setzero_si512();
+            UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                UNROLL
+                for (size_t c = 0; c < vectors; c++) n[r][c] = rest[r][c] = _mm512_setzero_si512();
+            }
+            UNROLL
             for (size_t t = from; t < to; t++) {
                 __m512i u[VECTORS];
+                UNROLL
                 for (size_t c = 0; c < vectors; c++) u[c] = p[c * parts + i].q[t];
+                UNROLL
                 for (size_t r = 0; r < rows; r++) {
-                    int32_t four;
-                    memcpy(&four, &x->q[(r0 + r) * x->k + i * PART + t * 4], sizeof four);
-                    __m512i b = _mm512_set1_epi32(four);
-                    for (size_t c = 0; c < vectors; c++) n[r][c] = _mm512_dpbusd_epi32(n[r][c], u[c], b);
+                    size_t  at = (r0 + r) * x->k + i * PART + t * 4;
+                    __m512i hi = four(&x->hi[at]), lo = four(&x->lo[at]);
+                    UNROLL
+                    for (size_t c = 0; c < vectors; c++) {
+                        n[r][c] = _mm512_dpbusd_epi32(n[r][c], u[c], hi);
+                        rest[r][c] = _mm512_dpbusd_epi32(rest[r][c], u[c], lo);
+                    }
                 }
             }
+            UNROLL
             for (size_t r = 0; r < rows; r++) {
                 const int32_t *s = &x->s[((r0 + r) * parts + i) * 2];
                 int32_t        x_sum = f->is_halved ? s[half] : s[0] + s[1];
                 float          d = x->d[(r0 + r) * parts + i];
+                UNROLL
                 for (size_t c = 0; c < vectors; c++) {
                     const packed *at = &p[c * parts + i];
                     scales        scale = {.d = {at->d[0], at->d[0]}, .m = _mm512_setzero_ps()};
                     if (f->is_halved) scale.d[1] = at->d[1];
                     if (f->has_min) scale.m = at->m;
-                    sum[r][c] = absorb(f, sum[r][c], &scale, (int)half, n[r][c], d, x_sum);
+                    __m512i whole = _mm512_add_epi32(_mm512_slli_epi32(n[r][c], 8), rest[r][c]);
+                    sum[r][c] = absorb(f, sum[r][c], &scale, (int)half, whole, d, x_sum);
                 }
             }
         }
-    for (size_t r = 0; r < rows; r++)
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
         for (size_t c = 0; c < vectors; c++)
             store(&y[(r0 + r) * y_stride + c * LANES], sum[r][c], cols - c * LANES);
+    }
 }
 
-INLINE void strip(const form *f, float *y, size_t y_stride, const ph_rows8 *x, const packed *p, size_t rows,
+INLINE void strip(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const packed *p, size_t rows,
                   size_t vectors, size_t cols) {
     size_t r = 0;
     for (; r + ROWS <= rows; r += ROWS) tile(f, y, y_stride, x, r, p, ROWS, vectors, cols);
@@ -324,14 +373,15 @@ INLINE void strip(const form *f, float *y, size_t y_stride, const ph_rows8 *x, c
     for (; r < rows; r++) tile(f, y, y_stride, x, r, p, 1, vectors, cols);
 }
 
-INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows8 *x, const uint8_t *w,
+INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const uint8_t *w,
                 size_t w_stride, size_t rows, size_t cols, packed *p) {
     size_t parts = x->k / PART;
     if (rows < FEW) {
         for (size_t c = 0; c < cols; c += LANES)
             for (size_t r = 0; r < rows; r++)
-                stream(f, &y[r * y_stride + c], &x->q[r * x->k], &x->d[r * parts], &x->s[r * parts * 2],
-                       w + c * w_stride, w_stride, x->k, cols - c < LANES ? cols - c : LANES);
+                stream(f, &y[r * y_stride + c], &x->hi[r * x->k], &x->lo[r * x->k], &x->d[r * parts],
+                       &x->s[r * parts * 2], w + c * w_stride, w_stride, x->k,
+                       cols - c < LANES ? cols - c : LANES);
         return;
     }
     for (size_t c = 0; c < cols; c += VECTORS * LANES) {
@@ -348,7 +398,7 @@ INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows8 *x, con
 }
 
 #define DOT(T, elements, bytes, halved, min, zero, head, scales)                                             \
-    static void dot_##T(float *restrict y, size_t      y_stride, const ph_rows8 *restrict x,                 \
+    static void dot_##T(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,                \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
         const form f = {elements, bytes, halved, min, zero, bytes_##T, head, scales};                        \
@@ -360,38 +410,41 @@ DOT(Q4_1, 32, 20, 0, 1, -1, head_small, scales_small)
 DOT(Q4_K, 256, 144, 0, 1, -1, head_Q4_K, scales_Q4_K)
 DOT(Q6_K, 256, 210, 1, 0, 5, head_Q6_K, scales_Q6_K)
 
-/* ---- rows to 8 bits ---- */
+/* ---- rows to 16 bits ---- */
 
-static void rows8_of(const ph_rows8 *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
-    const __m512i size = _mm512_set1_epi32(0x7fffffff);
+/* One block of 32. */
+INLINE void block_of(const ph_rows16 *out, size_t at, const float *v) {
+    const __m512i size = _mm512_set1_epi32(0x7fffffff), round = _mm512_set1_epi32(128);
+    __m512i       q[2];
+    __m512        x[2] = {_mm512_loadu_ps(v), _mm512_loadu_ps(v + 16)};
+    /* As integers: a NaN or an infinity is larger than any number. */
+    uint32_t bits =
+        _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x[0]), size),
+                                                 _mm512_and_si512(_mm512_castps_si512(x[1]), size)));
+    float most;
+    memcpy(&most, &bits, sizeof most);
+    int       is_finite = bits < 0x7f800000u;
+    float     inverse = is_finite && most >= 0x1p-110f ? 32512.0f / most : 0;
+    __mmask16 keep = inverse > 0 ? (__mmask16)0xffff : 0;
+    out->d[at] = !is_finite ? NAN : inverse > 0 ? most / 32512.0f : 0;
+    for (size_t i = 0; i < 2; i++) {
+        q[i] = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x[i], _mm512_set1_ps(inverse)));
+        __m512i hi = _mm512_srai_epi32(_mm512_add_epi32(q[i], round), 8);
+        __m512i lo = _mm512_sub_epi32(q[i], _mm512_slli_epi32(hi, 8));
+        _mm_storeu_si128((__m128i *)(void *)&out->hi[at * PART + i * 16], _mm512_cvtepi32_epi8(hi));
+        _mm_storeu_si128((__m128i *)(void *)&out->lo[at * PART + i * 16], _mm512_cvtepi32_epi8(lo));
+        out->s[at * 2 + i] = _mm512_reduce_add_epi32(q[i]);
+    }
+}
+
+static void rows16_of(const ph_rows16 *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
+    size_t parts = out->k / PART;
     for (size_t r = 0; r < rows; r++)
-        for (size_t b = 0; b < out->k / PART; b++) {
-            const float *v = &x[r * x_stride + b * PART];
-            __m512       lo = _mm512_loadu_ps(v), hi = _mm512_loadu_ps(v + 16);
-            /* As integers: a NaN or an infinity is larger than any number. */
-            uint32_t bits =
-                _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(lo), size),
-                                                         _mm512_and_si512(_mm512_castps_si512(hi), size)));
-            float most, inverse, d;
-            memcpy(&most, &bits, sizeof most);
-            int is_finite = bits < 0x7f800000u;
-            inverse = is_finite && most >= 0x1p-120f ? 127.0f / most : 0;
-            d = !is_finite ? NAN : inverse > 0 ? most / 127.0f : 0;
-            __mmask16 keep = inverse > 0 ? (__mmask16)0xffff : 0;
-            __m512    by = _mm512_set1_ps(inverse);
-            __m512i   a = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(lo, by)),
-                    c = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(hi, by));
-            int8_t *q = &out->q[r * out->k + b * PART];
-            _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(a));
-            _mm_storeu_si128((__m128i *)(void *)(q + 16), _mm512_cvtepi32_epi8(c));
-            out->d[r * (out->k / PART) + b] = d;
-            out->s[(r * (out->k / PART) + b) * 2] = _mm512_reduce_add_epi32(a);
-            out->s[(r * (out->k / PART) + b) * 2 + 1] = _mm512_reduce_add_epi32(c);
-        }
+        for (size_t b = 0; b < parts; b++) block_of(out, r * parts + b, &x[r * x_stride + b * PART]);
 }
 
 void ph_install_vnni(ph_kernels *k) {
-    k->rows8_of = rows8_of;
+    k->rows16_of = rows16_of;
     k->dot_Q8_0 = dot_Q8_0, k->dot_Q4_0 = dot_Q4_0, k->dot_Q4_1 = dot_Q4_1;
     k->dot_Q4_K = dot_Q4_K, k->dot_Q6_K = dot_Q6_K;
 }
