@@ -24,18 +24,21 @@
 /* ---- the session ---- */
 
 typedef struct ph_session_options {
-    int           threads;   /* 0: as many as processors */
-    int           context;   /* tokens a sequence; 0: the smaller of the model's own and 4096 */
-    int           sequences; /* 0: 1 */
-    int           chunk;     /* prefill rows a run, at most; 0: 512 */
-    int           tiles;     /* tiles seen at once, at most; 0: 4 */
-    int           images;    /* pictures a prompt that the plan is for; 0: 1 */
+    int threads;          /* 0: as many as processors */
+    int context;          /* tokens a sequence; 0: the smaller of the model's own and 4096 */
+    int sequences;        /* 0: 1 */
+    int chunk;            /* prefill rows a run, at most; 0: 512 */
+    int tiles;            /* tiles seen at once, at most; 0: 4 */
+    int patches;          /* packed patches seen at once: whole pictures up to so many, or one; 0: as many as
+                           * the load's picture has */
+    int           images; /* pictures a prompt that the plan is for; 0: 1 */
     int           image_width, image_height; /* of the picture that the plan is for, pixels; 0: 1024 x 768 */
     ph_dtype      kv_dtype;                  /* PH_F32 (0) or PH_F16 */
     const char   *isa;                       /* PINHOLE_ISA's value; NULL: the best */
     const char   *engine_vision, *engine_language; /* names; NULL: native */
     uint64_t      pixels_max;                      /* 0: 100 megapixels */
     ph_alpha      alpha;
+    int           is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
     int           all_logits; /* 1: logits for every prompt row, not only the last (verify) */
     const ph_log *log;        /* or NULL */
     /* Values to observe, by name; the observer is called for every run.  Borrowed; live as long as the
@@ -90,7 +93,10 @@ extern const char *const ph_stop_name[];
 typedef struct ph_picture {
     const uint8_t *bytes; /* [n], an image file as it is; borrowed until the prompt has been prefilled */
     size_t         n;
-    const char    *name; /* for messages */
+    const char    *name;     /* for messages */
+    int            n_frames; /* above 1: this and the next are the frames of one video, so many in all */
+    double         fps;      /* of a video, as sampled; 0: not known */
+    int            is_video; /* also with one frame */
 } ph_picture;
 
 typedef struct ph_question {

@@ -86,6 +86,13 @@ static void loading(const ph_session *s, ph_memory *m) {
         m->tokenizer += s->model->load_peak_bytes - s->model->resident_bytes;
 }
 
+/* Whole pictures of the load's size that one run takes. */
+static int stated_patches(const ph_session_options *h, const ph_tile_layout *l) {
+    int pictures = l->n_patches ? h->patches / l->n_patches : 0;
+    if (pictures > h->images) pictures = h->images;
+    return l->n_patches * (pictures ? pictures : 1);
+}
+
 /* The load of the options as if it had been done. */
 static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     const ph_session_options *h = &s->how;
@@ -100,8 +107,9 @@ static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     size_t         tiles;
     PH_TRY(ph_recipe_layout(&l, &s->model->recipe, h->image_width, h->image_height, err));
     PH_TRY(ph_recipe_bytes(&tiles, &s->model->recipe, h->image_width, h->image_height, 0, err));
-    d->tiles = l.n_tiles < h->tiles ? l.n_tiles : h->tiles;
-    d->visual = (size_t)h->images * (size_t)l.n_tiles * (size_t)s->model->spec.bridge.tokens_per_tile;
+    d->tiles = l.n_patches ? 0 : l.n_tiles < h->tiles ? l.n_tiles : h->tiles;
+    d->patches = stated_patches(h, &l);
+    d->visual = (size_t)h->images * (size_t)ph_spec_tokens(&s->model->spec, &l);
     size_t area = (size_t)h->image_width * (size_t)h->image_height;
     d->files = (size_t)h->images * (area * FILE_BITS_A_PIXEL / 8);
     d->decode = (size_t)h->images * 3 * area;
@@ -151,11 +159,12 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
                               .chunk = d.chunk,
                               .threads = h->threads}};
     tiles.at[PH_SYM_I] = d.tiles;
+    tiles.at[PH_SYM_N] = d.patches;
     rows.at[PH_SYM_R] = d.chunk;
     rows.at[PH_SYM_V] = least((size_t)d.chunk, d.visual);
     rows.at[PH_SYM_S] = d.logits;
     PH_TRY(need_of(s, PH_PART_LANGUAGE, &rows, d.different, &language, &language_bytes, err));
-    if (d.tiles) {
+    if (d.tiles || d.patches) {
         PH_TRY(need_of(s, PH_PART_VISION, &tiles, 0, &see, &vision_bytes, err));
         PH_TRY(need_of(s, PH_PART_BRIDGE, &tiles, 0, &see, &bridge_bytes, err));
     }
@@ -166,8 +175,9 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     *p = language;
     process(s, p);
     p->base += CODE_BYTES + (d.prepare ? PICTURE_CODE_BYTES : 0);
-    p->weights += d.tiles ? see.weights
-                          : s->part[PH_PART_VISION].compiled_bytes + s->part[PH_PART_BRIDGE].compiled_bytes;
+    p->weights += d.tiles || d.patches
+                      ? see.weights
+                      : s->part[PH_PART_VISION].compiled_bytes + s->part[PH_PART_BRIDGE].compiled_bytes;
     if (see.activations > p->activations) p->activations = see.activations;
     if (see.input > p->input) p->input = see.input;
     if (see.engine > language.engine) p->engine += see.engine - language.engine;

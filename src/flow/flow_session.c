@@ -35,6 +35,11 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     h->images = h->images > 0 ? h->images : 1;
     h->image_width = or_else(h->image_width, 1024);
     h->image_height = or_else(h->image_height, 768);
+    if (s->model->spec.packed.merge && h->patches <= 0) {
+        ph_tile_layout l;
+        PH_TRY(ph_recipe_layout(&l, &s->model->recipe, h->image_width, h->image_height, err));
+        h->patches = l.n_patches;
+    }
     if (!h->engine_vision) h->engine_vision = "native";
     if (!h->engine_language) h->engine_language = "native";
     if (h->threads > 256) return PH_FAIL(err, PH_EUSAGE, "%d threads; at most 256", h->threads);
@@ -58,8 +63,11 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
 /* The engine called `name`, opened once however many parts ask for it. */
 static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
     const ph_engine_def *def = ph_engine_find(name);
-    const ph_engine_env  env = {
-         .threads = s->threads, .kernels = &s->kernels, .trace = s->trace, .is_deterministic = 1};
+    const ph_engine_env  env = {.threads = s->threads,
+                                .kernels = &s->kernels,
+                                .trace = s->trace,
+                                .is_deterministic = 1,
+                                .is_exact = s->how.is_exact};
     if (!def) {
         char known[128] = "";
         for (size_t i = 0, at = 0; i < ph_engine_count() && at < sizeof known; i++)
@@ -121,11 +129,24 @@ static void find_values(ph_session *s) {
     s->visual_in = ph_graph_find(m->language, "visual");
     s->logits = ph_graph_find(m->language, "logits");
     s->pixels = s->features = s->bridge_in = s->visual_out = -1;
+    s->patches = s->patch_rows = s->segments = s->windows = s->order = -1;
     if (!m->vision) return;
     s->pixels = ph_graph_find(m->vision, "pixels");
     s->features = ph_graph_find(m->vision, "features");
     s->bridge_in = ph_graph_find(m->bridge, "features");
     s->visual_out = ph_graph_find(m->bridge, "visual");
+    if (!m->spec.packed.merge) return;
+    s->patches = ph_graph_find(m->vision, "patches");
+    s->patch_rows = ph_graph_find(m->vision, "rows");
+    s->segments = ph_graph_find(m->vision, "segments");
+    s->windows = ph_graph_find(m->vision, "windows");
+    s->order = ph_graph_find(m->bridge, "order");
+}
+
+/* A picture that is larger than planned is still one run; what fits in the context bounds it. */
+static int64_t most_patches(const ph_session *s) {
+    int64_t merge = s->model->spec.packed.merge, most = merge * merge * s->how.context;
+    return most > s->how.patches ? most : s->how.patches;
 }
 
 static ph_rc compile_all(ph_session *s, ph_err *err) {
@@ -134,6 +155,7 @@ static ph_rc compile_all(ph_session *s, ph_err *err) {
     rows.at[PH_SYM_R] = rows.at[PH_SYM_V] = s->how.chunk;
     rows.at[PH_SYM_S] = s->how.all_logits ? s->how.chunk : s->how.sequences;
     tiles.at[PH_SYM_I] = s->how.tiles;
+    tiles.at[PH_SYM_N] = most_patches(s);
     find_values(s);
     PH_TRY(compile(s, PH_PART_LANGUAGE, m->language, s->how.engine_language, rows, err));
     if (!m->vision) return PH_OK;

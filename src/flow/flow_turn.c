@@ -79,10 +79,29 @@ void ph_turn_close(ph_turn *t) {
     free(t);
 }
 
+static int frames_of(const ph_picture *p) {
+    return p->n_frames > 1 ? p->n_frames : 1;
+}
+
+static ph_rc check_pictures(const ph_question *q, ph_err *err) {
+    size_t n = 0;
+    for (size_t i = 0; i < q->n_pictures; i += (size_t)frames_of(&q->pictures[i]), n++)
+        if ((size_t)frames_of(&q->pictures[i]) > q->n_pictures - i)
+            return PH_FAIL(err, PH_EUSAGE, "a video of %d frames, but only %zu pictures follow",
+                           q->pictures[i].n_frames, q->n_pictures - i);
+    if (n <= PH_PICTURES_MAX) return PH_OK;
+    return PH_FAIL(err, PH_ELIMIT, "%zu pictures in one prompt; at most %d", n, PH_PICTURES_MAX);
+}
+
+static void take_pictures(ph_turn *t, const ph_question *q) {
+    t->n_views = 0;
+    for (size_t i = 0; i < q->n_pictures; i += (size_t)frames_of(&q->pictures[i]))
+        t->view[t->n_views++] = (ph_view){
+            .file = q->pictures[i], .frame = &q->pictures[i], .n_frames = frames_of(&q->pictures[i])};
+}
+
 static ph_rc check(const ph_turn *t, const ph_question *q, ph_err *err) {
-    if (q->n_pictures > PH_PICTURES_MAX)
-        return PH_FAIL(err, PH_ELIMIT, "%zu pictures in one prompt; at most %d", q->n_pictures,
-                       PH_PICTURES_MAX);
+    PH_TRY(check_pictures(q, err));
     if (q->answer_max < 0) return PH_FAIL(err, PH_EUSAGE, "an answer of %d tokens", q->answer_max);
     if (!q->ids && !q->raw && !q->n_messages)
         return PH_FAIL(err, PH_EUSAGE, "an empty conversation: there is nothing to answer");
@@ -101,8 +120,7 @@ ph_rc ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err) {
                     (size_t)t->session->model->spec.text.vocab);
     memcpy(t->old, t->view, t->n_views * sizeof *t->view);
     t->n_old = t->n_views;
-    t->n_views = q->n_pictures;
-    for (size_t i = 0; i < t->n_views; i++) t->view[i] = (ph_view){.file = q->pictures[i]};
+    take_pictures(t, q);
     t->question = q;
     t->stop = PH_STOP_NONE;
     t->n_answer = t->n_text = 0;

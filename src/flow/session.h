@@ -35,11 +35,12 @@ struct ph_session {
     ph_region          scratch; /* the programs of one phase at a time */
     size_t             scratch_bytes;
     const char        *isa;        /* of the kernels in use */
-    int                tiles_seen; /* in the newest run of the vision part */
+    int                tiles_seen; /* in the newest run of the vision part; or packed patches */
     ph_plan            plan;
     int                n_turns;
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
+    int patches, patch_rows, segments, windows, order; /* towers over packed patches */
 };
 
 /* What was done, for a prediction of it; NULL: the load that the session's options state. */
@@ -47,6 +48,7 @@ typedef struct ph_done {
     int    chunk;           /* rows of the largest prefill */
     int    logits;          /* rows of the largest head */
     int    tiles;           /* of the largest run of the vision part; 0: nothing was seen */
+    int    patches;         /* the same of towers over packed patches */
     size_t tokens;          /* in the KV cache, of all sequences together: the most */
     size_t pages;           /* KV pages a layer that they took */
     size_t visual;          /* visual tokens kept */
@@ -57,15 +59,17 @@ typedef struct ph_done {
 
 /* A picture on its way to visual tokens. */
 typedef struct ph_view {
-    ph_picture     file;
-    ph_image_info  info;
-    ph_pixels      pixels;
-    ph_tile_layout layout;
-    ph_tiles       tiles;
-    uint64_t       key[2];   /* of its prepared pixels and recipe: equal pictures, equal keys */
-    size_t         row;      /* of its first visual token in the turn's features */
-    int            n_visual; /* tokens */
-    int            is_seen;  /* its features stand already */
+    ph_picture        file;  /* of a video: the first frame's */
+    const ph_picture *frame; /* [n_frames], the question's; one for a picture */
+    int               n_frames;
+    ph_image_info     info;
+    ph_pixels        *pixels; /* [n_frames] */
+    ph_tile_layout    layout;
+    ph_tiles          tiles;
+    uint64_t          key[2];   /* of its prepared pixels and recipe: equal pictures, equal keys */
+    size_t            row;      /* of its first visual token in the turn's features */
+    int               n_visual; /* tokens */
+    int               is_seen;  /* its features stand already */
 } ph_view;
 
 struct ph_turn {
@@ -97,7 +101,7 @@ struct ph_turn {
     size_t    take;     /* rows of it in the chunk that is being run */
     size_t    see_view; /* the picture being seen, and its next tile */
     int       see_tile;
-    int       tile_at, tile_n; /* its tiles in the chunk that is being seen */
+    int       tile_at, tile_n; /* its tiles (or packed patches) in the chunk that is being seen */
     ph_done   done;
     size_t    decode_heap, picture_peak; /* bytes: the decoder's heap, pixels and tiles */
     const float *logits;                 /* [vocab], until the next run of the language part */

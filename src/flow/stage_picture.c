@@ -10,12 +10,34 @@
 
 enum { TRIM_BYTES = 1 << 20 };
 
-static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
-    const ph_model        *m = t->session->model;
+static int is_video(const ph_view *v) {
+    return v->n_frames > 1 || v->file.is_video;
+}
+
+/* Frames of a video are prepared by a recipe of their own. */
+static const ph_recipe *recipe_of(const ph_turn *t, const ph_view *v) {
+    const ph_model *m = t->session->model;
+    return is_video(v) ? &m->video_recipe : &m->recipe;
+}
+
+static ph_rc measure_frame(ph_turn *t, ph_view *v, int i, ph_err *err) {
     const ph_image_options o = {.pixels_max = t->session->how.pixels_max, .alpha = t->session->how.alpha};
-    PH_TRY(ph_image_measure(&v->info, v->file.bytes, v->file.n, &o, err));
-    PH_TRY(ph_recipe_layout(&v->layout, &m->recipe, v->info.width, v->info.height, err));
-    v->n_visual = v->layout.n_tiles * m->spec.bridge.tokens_per_tile;
+    ph_image_info          info;
+    PH_TRY(ph_image_measure(&info, v->frame[i].bytes, v->frame[i].n, &o, err));
+    if (i && (info.width != v->info.width || info.height != v->info.height))
+        return PH_FAIL(err, PH_EFORMAT, "frame %d of a video is of %d x %d pixels, the first of %d x %d",
+                       i + 1, info.width, info.height, v->info.width, v->info.height);
+    if (!i) v->info = info;
+    return PH_OK;
+}
+
+static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
+    const ph_model *m = t->session->model;
+    if (is_video(v) && !m->video_recipe.kind) return PH_FAIL(err, PH_EUNSUP, "this model takes no videos");
+    for (int i = 0; i < v->n_frames; i++) PH_TRY(measure_frame(t, v, i, err));
+    PH_TRY(ph_recipe_layout_video(&v->layout, recipe_of(t, v), v->info.width, v->info.height, v->n_frames,
+                                  v->file.fps, err));
+    v->n_visual = ph_spec_tokens(&m->spec, &v->layout);
     return PH_OK;
 }
 
@@ -30,16 +52,24 @@ static ph_rc check_tokens(ph_turn *t, ph_err *err) {
                    t->n_views, t->n_views == 1 ? "" : "s", (long long)tokens, t->session->how.context);
 }
 
-static ph_rc decode_one(ph_turn *t, ph_view *v, ph_err *err) {
+static ph_rc decode_frame(ph_turn *t, ph_view *v, int i, ph_err *err) {
     const ph_image_options o = {.pixels_max = t->session->how.pixels_max, .alpha = t->session->how.alpha};
-    ph_rc  rc = ph_image_decode(&v->pixels, v->file.bytes, v->file.n, &o, &t->picture_arena, err);
+    ph_rc  rc = ph_image_decode(&v->pixels[i], v->frame[i].bytes, v->frame[i].n, &o, &t->picture_arena, err);
     size_t held = t->picture_arena.size + ph_image_decode_bytes(&v->info);
     if (held > t->done.decode) t->done.decode = held;
-    t->done.files += v->file.n;
+    t->done.files += v->frame[i].n;
     /* What a decoder gave back lies in the heap's free lists, and would stay resident while the picture is
      * seen. */
     if (ph_image_decode_bytes(&v->info) > TRIM_BYTES) malloc_trim(0);
     return rc;
+}
+
+static ph_rc decode_one(ph_turn *t, ph_view *v, ph_err *err) {
+    void *at;
+    PH_TRY(ph_arena_zero(&t->picture_arena, &at, (size_t)v->n_frames, sizeof *v->pixels, err));
+    v->pixels = at;
+    for (int i = 0; i < v->n_frames; i++) PH_TRY(decode_frame(t, v, i, err));
+    return PH_OK;
 }
 
 static ph_rc decode_turn(ph_turn *t, ph_err *err) {
@@ -82,9 +112,10 @@ static void hash(uint64_t key[2], const void *bytes, size_t n) {
 }
 
 static ph_rc prepare_one(ph_turn *t, ph_view *v, ph_err *err) {
-    PH_TRY(ph_recipe_run(&v->tiles, &t->session->model->recipe, &v->pixels, 0, &t->picture_arena, err));
+    PH_TRY(ph_recipe_run_video(&v->tiles, recipe_of(t, v), v->pixels, v->n_frames, v->file.fps, 0,
+                               &t->picture_arena, err));
     const ph_tile_layout *l = &v->tiles.layout;
-    const int32_t         form[5] = {l->n_tiles, l->rows, l->cols, l->height, l->width};
+    const int32_t form[7] = {l->n_tiles, l->rows, l->cols, l->height, l->width, l->n_patches, l->is_video};
     v->key[0] = 0x243f6a8885a308d3u;
     v->key[1] = 0x13198a2e03707344u;
     hash(v->key, form, sizeof form);
@@ -132,7 +163,7 @@ ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {
             if (rc) return ph_note(err, rc, "in the picture %s", t->view[v].file.name);
         }
         PH_TRY(place(t, err));
-        if (t->picture_arena.size > t->done.prepare) t->done.prepare = t->picture_arena.size;
+        if (t->n_views && t->picture_arena.size > t->done.prepare) t->done.prepare = t->picture_arena.size;
         t->see_view = 0;
         t->see_tile = 0;
         t->stage = PH_STAGE_see;

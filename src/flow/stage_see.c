@@ -3,6 +3,8 @@
  * One run of the vision graph takes at most the planned number of tiles, from as
  * many turns as fit; drop and bridge follow for the same tiles, then the next chunk
  * is seen.  So memory depends on the chunk, never on how many pictures there are.
+ * Towers over packed patches take whole pictures of any size instead, up to the
+ * planned number of patches.
  */
 #include "flow/session.h"
 
@@ -28,18 +30,14 @@ static int take_tiles(ph_turn *t, float *pixels, int at, int room) {
     return n;
 }
 
-ph_rc ph_see(ph_turn *const *turns, size_t n, ph_err *err) {
+static ph_rc see_tiles(ph_turn *const *turns, size_t n, ph_err *err) {
     ph_session *s = turns[0]->session;
     ph_syms     syms = {{0}};
     int         wanted = 0, at = 0;
     for (size_t i = 0; i < n; i++) {
         ph_view *v = next_view(turns[i]);
-        if (v)
-            wanted += v->layout.n_tiles - turns[i]->see_tile;
-        else
-            turns[i]->stage = PH_STAGE_splice;
+        if (v) wanted += v->layout.n_tiles - turns[i]->see_tile;
     }
-    if (!wanted) return PH_OK;
     syms.at[PH_SYM_I] = wanted < s->how.tiles ? wanted : s->how.tiles;
     PH_TRY(ph_part_ready(s, PH_PART_VISION, &syms, err));
     float *pixels = s->part[PH_PART_VISION].engine->def->buffer(s->part[PH_PART_VISION].program, s->pixels);
@@ -54,6 +52,68 @@ ph_rc ph_see(ph_turn *const *turns, size_t n, ph_err *err) {
     return ph_part_run(s, PH_PART_VISION, &syms, turns[0]->question->cancel, err);
 }
 
+/* ---- packed patches ---- */
+
+/* Whole pictures of the turn behind the `at` patches that the run holds already: as many as the limit lets,
+ * and one at least when it holds none.  in NULL: only count. */
+static int take_pictures(ph_turn *t, int at, const ph_packed_inputs *in) {
+    const ph_session *s = t->session;
+    int               n = 0;
+    for (size_t i = t->see_view; i < t->n_views; i++) {
+        const ph_view *v = &t->view[i];
+        if (v->is_seen) continue;
+        if (at + n && at + n + v->layout.n_patches > s->how.patches) break;
+        if (in) ph_packed_fill(&s->model->spec, &v->tiles, at + n, in);
+        n += v->layout.n_patches;
+    }
+    return n;
+}
+
+static void *input_of(const ph_session *s, ph_part part, int value) {
+    const ph_ready *r = &s->part[part];
+    return value < 0 ? NULL : r->engine->def->buffer(r->program, value);
+}
+
+/* The bridge's input is filled with the tower's: it stands behind the tower's program, which leaves it alone.
+ */
+static ph_rc see_pictures(ph_turn *const *turns, size_t n, ph_err *err) {
+    ph_session *s = turns[0]->session;
+    ph_syms     syms = {{0}};
+    int         at = 0;
+    for (size_t i = 0; i < n; i++) at += take_pictures(turns[i], at, NULL);
+    syms.at[PH_SYM_N] = s->tiles_seen = at;
+    PH_TRY(ph_part_ready(s, PH_PART_VISION, &syms, err));
+    PH_TRY(ph_part_ready(s, PH_PART_BRIDGE, &syms, err));
+    const ph_packed_inputs in = {.patches = input_of(s, PH_PART_VISION, s->patches),
+                                 .rows = input_of(s, PH_PART_VISION, s->patch_rows),
+                                 .segments = input_of(s, PH_PART_VISION, s->segments),
+                                 .windows = input_of(s, PH_PART_VISION, s->windows),
+                                 .order = input_of(s, PH_PART_BRIDGE, s->order)};
+    at = 0;
+    for (size_t i = 0; i < n; i++) {
+        ph_turn *t = turns[i];
+        t->tile_at = at;
+        t->tile_n = take_pictures(t, at, &in);
+        at += t->tile_n;
+        if (!t->tile_n) continue;
+        t->stage = PH_STAGE_drop;
+        if (s->tiles_seen > t->done.patches) t->done.patches = s->tiles_seen;
+    }
+    return ph_part_run(s, PH_PART_VISION, &syms, turns[0]->question->cancel, err);
+}
+
+ph_rc ph_see(ph_turn *const *turns, size_t n, ph_err *err) {
+    int wanted = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (next_view(turns[i]))
+            wanted = 1;
+        else
+            turns[i]->stage = PH_STAGE_splice;
+    }
+    if (!wanted) return PH_OK;
+    return turns[0]->session->patches >= 0 ? see_pictures(turns, n, err) : see_tiles(turns, n, err);
+}
+
 /* No family of ours has a node that drops features yet: all of them go on. */
 ph_rc ph_drop(ph_turn *const *turns, size_t n, ph_err *err) {
     (void)err;
@@ -61,7 +121,7 @@ ph_rc ph_drop(ph_turn *const *turns, size_t n, ph_err *err) {
     return PH_OK;
 }
 
-static void keep_tokens(ph_turn *t, const float *visual) {
+static void keep_tiles(ph_turn *t, const float *visual) {
     const ph_spec *spec = &t->session->model->spec;
     ph_view       *v = next_view(t);
     size_t         run = (size_t)spec->bridge.tokens_per_tile, d = (size_t)spec->text.d_model;
@@ -72,16 +132,32 @@ static void keep_tokens(ph_turn *t, const float *visual) {
     t->stage = next_view(t) ? PH_STAGE_see : PH_STAGE_splice;
 }
 
+/* The pictures that take_pictures() took, in the same order. */
+static void keep_pictures(ph_turn *t, const float *visual) {
+    size_t d = (size_t)t->session->model->spec.text.d_model;
+    for (int left = t->tile_n, at = t->tile_at; left;) {
+        ph_view *v = next_view(t);
+        int      patches = v->layout.n_patches, first = at / (v->layout.merge * v->layout.merge);
+        memcpy(t->features + v->row * d, visual + (size_t)first * d,
+               (size_t)v->n_visual * d * sizeof *visual);
+        v->is_seen = 1;
+        left -= patches;
+        at += patches;
+    }
+    t->stage = next_view(t) ? PH_STAGE_see : PH_STAGE_splice;
+}
+
 ph_rc ph_bridge(ph_turn *const *turns, size_t n, ph_err *err) {
     ph_session     *s = turns[0]->session;
     const ph_ready *v = &s->part[PH_PART_VISION], *b = &s->part[PH_PART_BRIDGE];
     ph_syms         syms = {{0}};
-    syms.at[PH_SYM_I] = s->tiles_seen;
+    syms.at[s->patches >= 0 ? PH_SYM_N : PH_SYM_I] = s->tiles_seen;
     PH_TRY(ph_part_ready(s, PH_PART_BRIDGE, &syms, err));
     PH_TRY(
         b->engine->def->lend(b->program, s->bridge_in, v->engine->def->buffer(v->program, s->features), err));
     PH_TRY(ph_part_run(s, PH_PART_BRIDGE, &syms, turns[0]->question->cancel, err));
     const float *visual = b->engine->def->buffer(b->program, s->visual_out);
-    for (size_t i = 0; i < n; i++) keep_tokens(turns[i], visual);
+    for (size_t i = 0; i < n; i++)
+        s->patches >= 0 ? keep_pictures(turns[i], visual) : keep_tiles(turns[i], visual);
     return PH_OK;
 }

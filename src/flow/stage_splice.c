@@ -63,8 +63,16 @@ static ph_rc add_run(splicing *s, const ph_view *view, int first, int n, ph_err 
     return PH_OK;
 }
 
+/* Marks, or ids, of pictures and videos are not the same. */
+static ph_rc check_kind(const ph_view *v, int is_video, ph_err *err) {
+    if (v->layout.is_video == is_video) return PH_OK;
+    return PH_FAIL(err, PH_EMISMATCH, "the prompt has a place for a %s where %s is a %s",
+                   is_video ? "video" : "picture", v->file.name ? v->file.name : "what was given",
+                   is_video ? "picture" : "video");
+}
+
 /* What the family puts in the prompt for the next picture. */
-static ph_rc add_picture(splicing *s, ph_err *err) {
+static ph_rc add_picture(splicing *s, int is_video, ph_err *err) {
     enum { PIECES_MAX = 4096 };
     const ph_model *m = s->t->session->model;
     void           *at;
@@ -73,6 +81,7 @@ static ph_rc add_picture(splicing *s, ph_err *err) {
         return PH_FAIL(err, PH_EMISMATCH, "the prompt has more image marks (%s) than pictures (%zu)",
                        m->spec.image_marker, s->t->n_views);
     const ph_view *v = &s->t->view[s->n_marks++];
+    PH_TRY(check_kind(v, is_video, err));
     PH_TRY(ph_arena_carve(s->arena, &at, PIECES_MAX, sizeof(ph_piece), err));
     ph_pieces pieces = {.at = at, .max = PIECES_MAX};
     PH_TRY(m->family->image(&m->spec, &v->layout, &pieces, err));
@@ -90,15 +99,21 @@ static ph_rc add_picture(splicing *s, ph_err *err) {
                    v->n_visual);
 }
 
-/* A raw prompt, trusted as a whole: each image mark is the next picture's place. */
+static const char *find(const char *bytes, size_t n, const char *mark) {
+    return mark && *mark ? memmem(bytes, n, mark, strlen(mark)) : NULL;
+}
+
+/* A raw prompt, trusted as a whole: each mark is the next picture's or video's place. */
 static ph_rc add_trusted(splicing *s, const char *bytes, size_t n, ph_err *err) {
-    const char *mark = s->t->session->model->spec.image_marker;
-    size_t      n_mark = mark ? strlen(mark) : 0;
-    while (n_mark) {
-        const char *found = memmem(bytes, n, mark, n_mark);
+    const ph_spec *spec = &s->t->session->model->spec;
+    for (;;) {
+        const char *image = find(bytes, n, spec->image_marker), *video = find(bytes, n, spec->video_marker);
+        int         is_video = video && (!image || video < image);
+        const char *found = is_video ? video : image;
         if (!found) break;
+        size_t n_mark = strlen(is_video ? spec->video_marker : spec->image_marker);
         PH_TRY(add_text(s, bytes, (size_t)(found - bytes), 1, err));
-        PH_TRY(add_picture(s, err));
+        PH_TRY(add_picture(s, is_video, err));
         n -= (size_t)(found - bytes) + n_mark;
         bytes = found + n_mark;
     }
@@ -111,7 +126,7 @@ static ph_rc add_messages(splicing *s, const ph_question *q, ph_err *err) {
     for (size_t i = 0; i < text.n_spans; i++) {
         const ph_chat_span *c = &text.spans[i];
         if (c->image >= 0)
-            PH_TRY(add_picture(s, err));
+            PH_TRY(add_picture(s, s->n_marks < s->t->n_views && s->t->view[s->n_marks].layout.is_video, err));
         else
             PH_TRY(add_text(s, c->bytes, c->n, c->is_trusted, err));
     }
@@ -156,10 +171,15 @@ static void add_row(rows *r, int32_t id, const row_place *p) {
     memcpy(t->position[i], p->position, sizeof p->position);
 }
 
+static int32_t visual_id(const ph_model *m, const ph_view *v) {
+    int32_t id = v->layout.is_video ? m->spec.video_token : m->spec.image_token;
+    return id < 0 ? 0 : id;
+}
+
 static void add_visual_rows(rows *r, const visual_run *run) {
     const ph_model  *m = r->t->session->model;
     const ph_family *f = m->family;
-    int32_t          id = m->spec.image_token < 0 ? 0 : m->spec.image_token, from = r->position;
+    int32_t          id = visual_id(m, run->view), from = r->position;
     int              sees = m->spec.image_sees_itself;
     /* A picture's positions count from its first run; a later run of it goes on from there. */
     if (run->first) from = r->t->view_position;
@@ -213,24 +233,30 @@ static ph_rc encode(rows *r, splicing *s, unsigned how, ph_err *err) {
     return rc;
 }
 
-/* Ids as given: visual rows wherever the image token stands, pictures in order; neighbours are one run. */
+static int is_visual(const ph_model *m, int32_t id) {
+    return id >= 0 && (id == m->spec.image_token || id == m->spec.video_token);
+}
+
+/* Ids as given: visual rows wherever the image or video token stands, pictures in order; neighbours are one
+ * run. */
 static ph_rc take_ids(rows *r, const ph_question *q, ph_err *err) {
     ph_turn        *t = r->t;
     const ph_model *m = t->session->model;
     size_t          view = 0;
     int             token = 0;
     for (size_t i = 0; i < q->n_ids; i++) {
-        if (!t->n_views || q->ids[i] != m->spec.image_token) {
-            PH_TRY(add_id(r, q->ids[i], err));
+        int32_t id = q->ids[i];
+        if (!t->n_views || !is_visual(m, id)) {
+            PH_TRY(add_id(r, id, err));
             continue;
         }
         if (view < t->n_views && token == t->view[view].n_visual) view++, token = 0;
         if (view == t->n_views)
             return PH_FAIL(err, PH_EMISMATCH, "the ids hold more image tokens than the %zu pictures make",
                            t->n_views);
+        PH_TRY(check_kind(&t->view[view], id == m->spec.video_token, err));
         int n = 1;
-        while (i + 1 < q->n_ids && q->ids[i + 1] == m->spec.image_token && token + n < t->view[view].n_visual)
-            n++, i++;
+        while (i + 1 < q->n_ids && q->ids[i + 1] == id && token + n < t->view[view].n_visual) n++, i++;
         add_visual_rows(r, &(visual_run){.view = &t->view[view], .first = token, .n = n});
         token += n;
     }
@@ -285,7 +311,7 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
     ph_arena_reset(&t->text_arena);
     if (t->done.prepare > TRIM_BYTES)
         malloc_trim(0); /* sizes differ from picture to picture: no free lists */
-    for (size_t i = 0; i < t->n_views; i++) t->view[i].pixels.rgb = NULL, t->view[i].tiles = (ph_tiles){0};
+    for (size_t i = 0; i < t->n_views; i++) t->view[i].pixels = NULL, t->view[i].tiles = (ph_tiles){0};
     t->stage = PH_STAGE_prefill;
     return PH_OK;
 }

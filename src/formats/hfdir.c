@@ -22,6 +22,7 @@ static const struct {
     {"added_tokens.json", offsetof(ph_hfdir, added_tokens)},
     {"preprocessor_config.json", offsetof(ph_hfdir, preprocessor)},
     {"processor_config.json", offsetof(ph_hfdir, processor)},
+    {"video_preprocessor_config.json", offsetof(ph_hfdir, video_preprocessor)},
     {"chat_template.json", offsetof(ph_hfdir, chat_template_doc)},
 };
 

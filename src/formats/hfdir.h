@@ -24,6 +24,7 @@ typedef struct ph_hfdir {
     ph_json_doc added_tokens;       /* added_tokens.json */
     ph_json_doc preprocessor;       /* preprocessor_config.json */
     ph_json_doc processor;          /* processor_config.json */
+    ph_json_doc video_preprocessor; /* video_preprocessor_config.json */
     ph_json_doc chat_template_doc;  /* chat_template.json */
     /* A file whose bytes are NULL was not there (or was empty). */
     ph_file tokenizer_json;  /* tokenizer.json, not parsed */

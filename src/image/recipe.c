@@ -73,6 +73,20 @@ static ph_rc read_side(const ph_json *object, const char *key, int *out, ph_err 
     return ph_json_size_or(object, key, 1, PH_RECIPE_SIDE_MAX, 0, out, err);
 }
 
+/* Packed kinds: the least and the most pixels of a picture. */
+static ph_rc read_areas(const ph_json *config, ph_recipe_size *out, ph_err *err) {
+    enum { AREA_MAX = 1 << 30 };
+    ph_json node = ph_json_get(config, "size");
+    if (ph_json_kind_of(&node) == PH_JSON_OBJECT) {
+        PH_TRY(ph_json_size_or(&node, "shortest_edge", 1, AREA_MAX, out->shortest_edge, &out->shortest_edge,
+                               err));
+        PH_TRY(
+            ph_json_size_or(&node, "longest_edge", 1, AREA_MAX, out->longest_edge, &out->longest_edge, err));
+    }
+    PH_TRY(ph_json_size_or(config, "min_pixels", 1, AREA_MAX, out->shortest_edge, &out->shortest_edge, err));
+    return ph_json_size_or(config, "max_pixels", 1, AREA_MAX, out->longest_edge, &out->longest_edge, err);
+}
+
 /* n; [height, width]; or an object of sides.  is_edge: a bare n is the shortest edge, else a square. */
 static ph_rc read_size(const ph_json *config, const char *key, int is_edge, ph_recipe_size *out,
                        ph_err *err) {
@@ -141,7 +155,10 @@ static ph_rc read_common(ph_recipe *r, const ph_json *c, ph_err *err) {
     PH_TRY(read_flag(c, "do_center_crop", &r->do_center_crop, err));
     PH_TRY(read_flag(c, "do_rescale", &r->do_rescale, err));
     PH_TRY(read_flag(c, "do_normalize", &r->do_normalize, err));
-    PH_TRY(read_size(c, "size", r->size.shortest_edge != 0, &r->size, err));
+    if (r->kind->is_packed)
+        PH_TRY(read_areas(c, &r->size, err));
+    else
+        PH_TRY(read_size(c, "size", r->size.shortest_edge != 0, &r->size, err));
     PH_TRY(read_size(c, "crop_size", 0, &crop, err));
     if (r->do_center_crop && (!crop.height || !crop.width))
         return PH_FAIL(err, PH_EFORMAT, "crop_size has no height and width, and do_center_crop is true");
@@ -188,6 +205,7 @@ ph_rc ph_recipe_init(ph_recipe *out, const ph_json *preprocessor, const ph_json 
         return PH_FAIL(err, PH_EFORMAT,
                        "no image processor: preprocessor_config.json is missing or no object");
     PH_TRY(ph_json_text_or(preprocessor, "image_processor_type", NULL, &name, err));
+    if (!name) PH_TRY(ph_json_text_or(preprocessor, "video_processor_type", NULL, &name, err));
     if (!name) PH_TRY(ph_json_text_or(preprocessor, "feature_extractor_type", NULL, &name, err));
     if (!name)
         return PH_FAIL(
@@ -261,11 +279,14 @@ ph_rc ph_recipe_resized(const ph_recipe *r, int w, int h, int *out_w, int *out_h
     return PH_OK;
 }
 
-ph_rc ph_recipe_layout(ph_tile_layout *out, const ph_recipe *r, int width, int height, ph_err *err) {
-    ph_tile_layout l = {.image_width = width, .image_height = height, .overview = -1};
+ph_rc ph_recipe_layout_video(ph_tile_layout *out, const ph_recipe *r, int width, int height, int n_frames,
+                             double fps, ph_err *err) {
+    ph_tile_layout l = {.image_width = width, .image_height = height, .overview = -1, .n_tiles = n_frames};
     *out = (ph_tile_layout){0};
     if (width < 1 || height < 1)
         return PH_FAIL(err, PH_EFORMAT, "a picture of %d x %d pixels", width, height);
+    if (n_frames < 1 || (n_frames > 1 && !r->kind->is_packed))
+        return PH_FAIL(err, PH_EUNSUP, "%d frames: %s makes no videos", n_frames, r->processor);
     PH_TRY(r->kind->layout(&l, r, err));
     size_t pixels, area;
     if (ph_mul_over((size_t)l.width, (size_t)l.height, &area) ||
@@ -273,8 +294,13 @@ ph_rc ph_recipe_layout(ph_tile_layout *out, const ph_recipe *r, int width, int h
         return PH_FAIL(err, PH_ELIMIT,
                        "a picture of %d x %d becomes %d tiles of %d x %d pixels: the limit is %d in all",
                        width, height, l.n_tiles, l.width, l.height, PH_TILES_PIXELS_MAX);
+    if (l.is_video && fps > 0) l.grid_seconds = l.temporal / fps;
     *out = l;
     return PH_OK;
+}
+
+ph_rc ph_recipe_layout(ph_tile_layout *out, const ph_recipe *r, int width, int height, ph_err *err) {
+    return ph_recipe_layout_video(out, r, width, height, 1, 0, err);
 }
 
 /* ---- running ---- */
@@ -288,41 +314,87 @@ static void fill_table(float table[256], const ph_recipe *r, int channel) {
     }
 }
 
-/* [n, height, width, 3] u8 -> [n, 3, height, width] f32. */
-static void normalize(float *out, const uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r) {
-    float  table[3][256];
-    size_t area = (size_t)l->width * (size_t)l->height;
-    for (int c = 0; c < 3; c++) fill_table(table[c], r, c);
-    for (int t = 0; t < l->n_tiles; t++, u8 += 3 * area)
-        for (int c = 0; c < 3; c++, out += area)
-            for (size_t i = 0; i < area; i++) out[i] = table[c][u8[3 * i + (size_t)c]];
+size_t ph_tile_source(const ph_tile_layout *l, size_t i) {
+    size_t w = (size_t)l->width, h = (size_t)l->height, area = w * h;
+    if (!l->n_patches) return (i / (3 * area) * area + i % area) * 3 + i / area % 3;
+    size_t p = (size_t)l->patch, m = (size_t)l->merge, across = (size_t)l->grid_w / m;
+    size_t x = i % p, y = i / p % p;
+    i /= p * p;
+    size_t frame = i % (size_t)l->temporal, channel = i / (size_t)l->temporal % 3;
+    i /= 3 * (size_t)l->temporal; /* the patch */
+    x += p * (i % m + m * (i / (m * m) % across));
+    y += p * (i / m % m + m * (i / (m * m) / across % ((size_t)l->grid_h / m)));
+    frame += i / ((size_t)l->grid_h * (size_t)l->grid_w) * (size_t)l->temporal;
+    return ((frame * h + y) * w + x) * 3 + channel;
 }
 
-/* Scratch is measured by running the kind on a ruler, then carved as one block which the kind may rewind. */
+/* [n, height, width, 3] u8 -> [n, 3, height, width] f32. */
+static void normalize_tiles(float *out, const uint8_t *u8, const ph_tile_layout *l, float table[3][256]) {
+    size_t area = (size_t)l->width * (size_t)l->height;
+    for (int t = 0; t < l->n_tiles - l->n_blank; t++, u8 += 3 * area)
+        for (int c = 0; c < 3; c++, out += area)
+            for (size_t i = 0; i < area; i++) out[i] = table[c][u8[3 * i + (size_t)c]];
+    if (l->n_blank) memset(out, 0, (size_t)l->n_blank * 3 * area * sizeof *out);
+}
+
+/* The same into patches, a line of a patch at a time. */
+static void normalize_patches(float *out, const uint8_t *u8, const ph_tile_layout *l, float table[3][256]) {
+    size_t p = (size_t)l->patch, lines = (size_t)l->n_patches * 3 * (size_t)l->temporal * p;
+    for (size_t i = 0; i < lines; i++, out += p) {
+        const uint8_t *from = u8 + ph_tile_source(l, i * p);
+        const float   *of = table[i / (p * (size_t)l->temporal) % 3];
+        for (size_t x = 0; x < p; x++) out[x] = of[from[3 * x]];
+    }
+}
+
+static void normalize(float *out, const uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r) {
+    float table[3][256];
+    for (int c = 0; c < 3; c++) fill_table(table[c], r, c);
+    if (l->n_patches)
+        normalize_patches(out, u8, l, table);
+    else
+        normalize_tiles(out, u8, l, table);
+}
+
+/* Scratch is measured by running the kind on a ruler, then carved as one block which the kind may rewind.
+ * Frames of a video are all of one size, so the first one's measure is theirs. */
 static ph_rc make_tiles(uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r, const ph_pixels *in,
-                        ph_arena *arena, ph_err *err) {
+                        int n_in, ph_arena *arena, ph_err *err) {
     ph_arena ruler = ph_arena_ruler(), scratch = {0};
-    size_t   need = 0, peak = 0;
+    size_t   need = 0, peak = 0, frame = 3 * (size_t)l->width * (size_t)l->height;
     void    *block;
     PH_TRY(r->kind->run(NULL, l, r, in, &ruler, &need, err));
     PH_TRY(ph_arena_carve(arena, &block, need, 1, err));
     if (!u8 || !in->rgb) return PH_OK;
-    scratch.base = block;
-    scratch.size = ph_round_up(need, PH_ALIGN);
-    return r->kind->run(u8, l, r, in, &scratch, &peak, err);
+    for (int i = 0; i < n_in; i++) {
+        scratch = (ph_arena){.base = block, .size = ph_round_up(need, PH_ALIGN)};
+        PH_TRY(r->kind->run(u8 + (size_t)i * frame, l, r, &in[i], &scratch, &peak, err));
+    }
+    for (int i = n_in; l->n_patches && i < l->n_tiles; i++) /* the last frame stands for those that lack */
+        memcpy(u8 + (size_t)i * frame, u8 + (size_t)(n_in - 1) * frame, frame);
+    return PH_OK;
 }
 
-ph_rc ph_recipe_run(ph_tiles *out, const ph_recipe *r, const ph_pixels *in, int keep_u8, ph_arena *arena,
-                    ph_err *err) {
+static ph_rc check_frames(const ph_pixels *in, int n_in, ph_err *err) {
+    for (int i = 1; i < n_in; i++)
+        if (in[i].width != in->width || in[i].height != in->height)
+            return PH_FAIL(err, PH_EFORMAT, "frame %d of a video is of %d x %d pixels, the first of %d x %d",
+                           i + 1, in[i].width, in[i].height, in->width, in->height);
+    return PH_OK;
+}
+
+ph_rc ph_recipe_run_video(ph_tiles *out, const ph_recipe *r, const ph_pixels *in, int n_in, double fps,
+                          int keep_u8, ph_arena *arena, ph_err *err) {
     ph_tile_layout l;
     void          *pixels, *u8, *valid;
     *out = (ph_tiles){0};
-    PH_TRY(ph_recipe_layout(&l, r, in->width, in->height, err));
+    PH_TRY(ph_recipe_layout_video(&l, r, in->width, in->height, n_in, fps, err));
+    PH_TRY(check_frames(in, n_in, err));
     size_t n = (size_t)l.n_tiles, tile = 3 * (size_t)l.width * (size_t)l.height;
     PH_TRY(ph_arena_carve(arena, &pixels, n * tile, sizeof(float), err));
     PH_TRY(ph_arena_carve(arena, &valid, n * 2, sizeof(int32_t), err));
     PH_TRY(ph_arena_carve(arena, &u8, n, tile, err));
-    PH_TRY(make_tiles(u8, &l, r, in, arena, err));
+    PH_TRY(make_tiles(u8, &l, r, in, n_in, arena, err));
     if (u8 && in->rgb) {
         normalize(pixels, u8, &l, r);
         for (size_t i = 0; i < n; i++)
@@ -330,6 +402,11 @@ ph_rc ph_recipe_run(ph_tiles *out, const ph_recipe *r, const ph_pixels *in, int 
     }
     *out = (ph_tiles){.layout = l, .pixels = pixels, .u8 = keep_u8 ? u8 : NULL, .valid = valid};
     return PH_OK;
+}
+
+ph_rc ph_recipe_run(ph_tiles *out, const ph_recipe *r, const ph_pixels *in, int keep_u8, ph_arena *arena,
+                    ph_err *err) {
+    return ph_recipe_run_video(out, r, in, 1, 0, keep_u8, arena, err);
 }
 
 ph_rc ph_recipe_bytes(size_t *out, const ph_recipe *r, int width, int height, int keep_u8, ph_err *err) {

@@ -3,6 +3,7 @@
  *     preprocessor_config.json --init--> ph_recipe
  *     (width, height) -----------layout--> how many tiles, of which size, in which grid
  *     ph_pixels -----------------run-----> ph_tiles  f32 [n_tiles, 3, height, width]
+ *                                          or packed patches  f32 [n_patches, 3 * frames * patch * patch]
  *
  * A recipe equals the slow (Pillow, numpy) Hugging Face image processor of the
  * named class, also where the config names its "Fast" sibling, which rounds
@@ -60,6 +61,11 @@ typedef struct ph_recipe {
     double rescale_factor, mean[3], std[3]; /* double: as JSON gives them; used as the reference uses them */
 
     int image_size, patch_size; /* of the vision tower, when the configs say; else 0 */
+
+    /* Kinds with packed patches; else 0.  size's edges are areas in pixels there: the least and the most. */
+    int pack_patch;    /* pixels a side of a patch */
+    int pack_merge;    /* patches a side of the square that becomes one visual token */
+    int pack_temporal; /* frames that go into one patch */
 } ph_recipe;
 
 /* What becomes of a picture of a given size. */
@@ -67,17 +73,27 @@ typedef struct ph_tile_layout {
     int image_width, image_height;     /* upright, before preparation */
     int resized_width, resized_height; /* whole picture, after its last resize, before crop or split */
     int n_tiles;
+    int n_blank;       /* of them, the last: they show nothing, and are zero after normalising */
     int rows, cols;    /* grid, row by row; 0 x 0: the picture is one tile */
     int overview;      /* index of the tile that shows the whole picture: the first, and the grid follows, or
                           the last; -1: none beside the grid */
     int height, width; /* of every tile, in pixels */
+
+    /* Packed patches: the tiles are frames, pack.temporal of which go into a patch; a still picture is shown
+     * so often.  Patches of one merge x merge square stand together, squares row by row, grid by grid. */
+    int    n_patches;              /* 0: tiles are seen as they are */
+    int    grid_t, grid_h, grid_w; /* patches; n_patches = grid_t * grid_h * grid_w */
+    int    patch, merge, temporal; /* as the recipe says */
+    int    is_video;               /* several frames, or one of a video */
+    double grid_seconds;           /* of a video, from one grid_t to the next; 0: not known */
 } ph_tile_layout;
 
 typedef struct ph_tiles {
     ph_tile_layout layout;
-    float         *pixels; /* [n_tiles, 3, height, width], normalised; NULL on a ruler */
-    uint8_t       *u8;     /* [n_tiles, height, width, 3] before rescaling; NULL unless kept */
-    int32_t       *valid;  /* [n_tiles, 2] height and width that are picture, from the top left; the rest is
+    float         *pixels; /* [n_tiles, 3, height, width], or [n_patches, 3, temporal, patch, patch]: the same
+                              count; normalised; NULL on a ruler */
+    uint8_t *u8;           /* [n_tiles, height, width, 3] before rescaling; NULL unless kept */
+    int32_t *valid;        /* [n_tiles, 2] height and width that are picture, from the top left; the rest is
                               padding that attention leaves out */
 } ph_tiles;
 
@@ -115,6 +131,21 @@ ph_rc ph_recipe_bytes(size_t *out, const ph_recipe *recipe, int width, int heigh
 ph_rc ph_recipe_run(ph_tiles *out, const ph_recipe *recipe, const ph_pixels *in, int keep_u8, ph_arena *arena,
                     ph_err *err);
 
+/* The same for a video: frames of one size, in order, fps of them a second (0: not known).  Kinds that do not
+ * pack patches take one frame only: PH_EUNSUP. */
+ph_rc ph_recipe_layout_video(ph_tile_layout *out, const ph_recipe *recipe, int width, int height,
+                             int n_frames, double fps, ph_err *err);
+ph_rc ph_recipe_run_video(ph_tiles *out, const ph_recipe *recipe, const ph_pixels *frames, int n_frames,
+                          double fps, int keep_u8, ph_arena *arena, ph_err *err);
+
+/* Where in u8 [n_tiles, height, width, 3] element i of pixels comes from. */
+size_t ph_tile_source(const ph_tile_layout *layout, size_t i);
+
+/* Visual tokens of a picture whose patches are packed. */
+static inline int ph_tile_tokens(const ph_tile_layout *l) {
+    return l->n_patches / (l->merge * l->merge);
+}
+
 /* "CLIPImageProcessor, ..." into out, for messages and help. */
 void ph_recipe_list(char *out, size_t size);
 
@@ -123,6 +154,8 @@ struct ph_recipe_kind {
     const char        *name;
     const char *const *processors; /* classes, without "Fast"; NULL ends */
     const char *const *projectors; /* projector types of GGUF files; NULL ends */
+
+    int is_packed; /* patches instead of tiles; size holds areas */
 
     /* The class's own defaults, for keys that the config leaves out. */
     void (*defaults)(ph_recipe *recipe, const char *processor);
@@ -136,11 +169,11 @@ struct ph_recipe_kind {
     /* After defaults: sizes from a GGUF file. */
     void (*from_params)(ph_recipe *recipe, const ph_recipe_params *params);
 
-    /* All of *out but the image size, which is set. */
+    /* All of *out but the image size, which is set; packed kinds: n_tiles is set too, to the frames given. */
     ph_rc (*layout)(ph_tile_layout *out, const ph_recipe *recipe, ph_err *err);
 
-    /* Fill u8 [n_tiles, height, width, 3].  scratch is a fixed arena or a ruler (u8 is NULL then and nothing
-     * is written); *peak is raised to the most it held. */
+    /* Fill u8 [n_tiles, height, width, 3]; packed kinds: one frame [height, width, 3].  scratch is a fixed
+     * arena or a ruler (u8 is NULL then and nothing is written); *peak is raised to the most it held. */
     ph_rc (*run)(uint8_t *u8, const ph_tile_layout *layout, const ph_recipe *recipe, const ph_pixels *in,
                  ph_arena *scratch, size_t *peak, ph_err *err);
 };

@@ -1,7 +1,19 @@
 /* decoder_read.c - the config keys that shape a decoder of the Llama line.  See decoder.c for its graph. */
 #include "model/family.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* How many frequencies turn by time, height and width; GGUF files add a fourth count, which is 0. */
+static ph_rc read_sections(const ph_keys *scaling, ph_rope_spec *r, ph_err *err) {
+    int64_t section[4] = {0};
+    size_t  n;
+    PH_TRY(ph_keys_ints_or(scaling, "mrope_section", section, 4, &n, err));
+    if (n && (n < 3 || section[3]))
+        return PH_FAIL(err, PH_EFORMAT, "%s: mrope_section must be three numbers", scaling->where);
+    for (int i = 0; i < 3; i++) r->mrope[i] = section[i];
+    return PH_OK;
+}
 
 ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err) {
     ph_keys     scaling = ph_keys_under(k, "rope_scaling");
@@ -14,6 +26,7 @@ ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err) {
     if (r->theta < 1)
         return PH_FAIL(err, PH_EFORMAT, "%s: rope_theta is %g; it must be at least 1", k->where, r->theta);
     if (ph_keys_empty(&scaling)) return PH_OK;
+    PH_TRY(read_sections(&scaling, r, err));
     PH_TRY(ph_keys_text_or(&scaling, "type", "none", &kind, err));
     PH_TRY(ph_keys_text_or(&scaling, "rope_type", kind, &kind, err));
     if (!strcmp(kind, "default") || !strcmp(kind, "none") || !strcmp(kind, "mrope")) return PH_OK;
@@ -89,10 +102,29 @@ ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_er
     return read_extras(k, s, d, err);
 }
 
+/* The same of GGUF files: sliding_window_pattern, one flag a layer.  (A single number is a period, which the
+ * families that have one know.) */
+static ph_rc pattern_read(const ph_keys *k, ph_decoder *d, ph_err *err) {
+    char key[128];
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", k->prefix);
+    const ph_gguf_kv *kv = ph_gguf_find(k->gguf, key);
+    if (!kv || !kv->is_array) return PH_OK;
+    if (kv->count != (size_t)d->n_layers)
+        return PH_FAIL(err, PH_EFORMAT, "%s: %s has %zu entries for %d layers", k->where, key, kv->count,
+                       d->n_layers);
+    for (int i = 0; i < d->n_layers; i++) {
+        int64_t flag;
+        if (!ph_gguf_item_int(kv, (size_t)i, &flag))
+            return PH_FAIL(err, PH_EFORMAT, "%s: %s must be an array of flags", k->where, key);
+        d->layer_kind[i] = flag != 0;
+    }
+    return PH_OK;
+}
+
 /* "layer_types": an array of one word a layer, where the config has it. */
 ph_rc ph_layer_types_read(const ph_keys *k, ph_decoder *d, ph_err *err) {
     const char *word;
-    if (k->gguf) return PH_OK;
+    if (k->gguf) return pattern_read(k, d, err);
     ph_json types = ph_json_get(&k->object, "layer_types");
     if (ph_json_kind_of(&types) != PH_JSON_ARRAY) return PH_OK;
     if (ph_json_count(&types) != (size_t)d->n_layers)
@@ -116,7 +148,9 @@ ph_rc ph_layer_types_read(const ph_keys *k, ph_decoder *d, ph_err *err) {
 /* Qwen's switch: use_sliding_window, from layer max_window_layers on, or as layer_types says. */
 ph_rc ph_window_read(const ph_keys *k, ph_decoder *d, ph_err *err) {
     int is_used, first;
-    PH_TRY(ph_keys_bool_or(k, "use_sliding_window", 0, &is_used, err));
+    /* GGUF has no such switch: the window's size is there when it is used. */
+    PH_TRY(
+        ph_keys_bool_or(k, "use_sliding_window", k->gguf && ph_keys_has(k, "sliding_window"), &is_used, err));
     if (!is_used) return PH_OK;
     d->n_kinds = 2;
     d->kind[1] = d->kind[0];

@@ -65,7 +65,7 @@ typedef struct ph_family {
     /* Which of its learned forms tile `tile` of a picture takes: fills the vision graph's input tile_ids i32
      * [I].  NULL: that graph has no such input. */
     int32_t (*tile_id)(const ph_spec *spec, const ph_tile_layout *tiles, int tile);
-    const char *text;      /* the text family where the config names none: "llama"; NULL: "llama" */
+    const char *text;      /* the text family where the config names none: "llama"; NULL: it must */
     const char *template_; /* chat form to use when the checkpoint brings none: a name that ph_chat knows */
     const char *source;    /* paper and reference implementation */
 } ph_family;
@@ -140,5 +140,14 @@ int ph_build_linear_rows(ph_graph *g, const ph_names *n, int x, int n_in, int of
 int ph_build_reshape(ph_graph *g, int x, const int64_t *dims, int n, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
 int ph_build_act(ph_graph *g, int x, ph_act act, const char *name);
+/* [I, side * side, d] to [I, (side / r)^2, r * r * d]: the r x r patches of a cell, row by row, side by side. */
+int ph_build_shuffle(ph_graph *g, int x, int64_t side, int64_t r, int64_t d);
+/* Rows w [n, d] once a tile of `like` [I, N, k]: [I, n, d]. */
+int ph_build_repeat(ph_graph *g, int like, int w, const char *name);
+/* Rows [from, to) of each tile of x [I, N, d]; to INT64_MAX: all that follow. */
+int ph_build_rows(ph_graph *g, int x, int64_t from, int64_t to, const char *name);
+/* LayerNormalization over the last dimension, n wide, with "name.weight" and "name.bias". */
+int ph_build_norm(ph_graph *g, const ph_names *names, int x, int n, double eps, const char *name,
+                  const char *as);
 
 #endif

@@ -31,10 +31,21 @@ static const struct {
     {"", "projection_dim", "%.projection_dim"},
     {"", "scale_factor", "%.projector.scale_factor"},
     {"", "vision_feature_layer", "%.feature_layer"},
+    {"", "attn_logit_softcapping", "%.attn_logit_softcapping"},
+    {"", "final_logit_softcapping", "%.final_logit_softcapping"},
+    {"", "rope_local_base_freq", "%.rope.freq_base_swa"},
+    {"", "query_pre_attn_scalar", "%.attention.query_pre_attn_scalar"}, /* our own: no other key says it */
+    {"rope_scaling", "beta_fast", "%.rope.scaling.yarn_beta_fast"},
+    {"rope_scaling", "beta_slow", "%.rope.scaling.yarn_beta_slow"},
     {"rope_scaling", "rope_type", "%.rope.scaling.type"},
     {"rope_scaling", "factor", "%.rope.scaling.factor"},
     {"rope_scaling", "attention_factor", "%.rope.scaling.attn_factor"},
     {"rope_scaling", "original_max_position_embeddings", "%.rope.scaling.original_context_length"},
+    {"rope_scaling", "mrope_section", "%.rope.dimension_sections"},
+    {"", "depth", "%.block_count"},
+    {"", "embed_dim", "%.embedding_length"},
+    {"", "num_heads", "%.attention.head_count"},
+    {"", "mlp_ratio", "%.mlp_ratio"},
 };
 
 /* The GGUF key for name, or 0 when the dictionary has none. */
@@ -107,6 +118,12 @@ ph_rc ph_keys_int(const ph_keys *k, const char *name, int least, int most, int *
     if (!k->gguf) return ph_json_size(&k->object, name, least, most, out, err);
     if (!translate(k, name, key, sizeof key))
         return PH_FAIL(err, PH_EFORMAT, "%s: no key stands for %s in GGUF files", k->where, name);
+    const ph_gguf_kv *tokens = ph_gguf_find(k->gguf, "tokenizer.ggml.tokens");
+    if (!strcmp(name, "vocab_size") && tokens && !ph_gguf_find(k->gguf, key) &&
+        tokens->count <= (size_t)most) { /* many files leave it to the list of tokens */
+        *out = (int)tokens->count;
+        return PH_OK;
+    }
     return ph_gguf_size(k->gguf, key, least, most, out, err);
 }
 
@@ -157,6 +174,21 @@ ph_rc ph_keys_text_or(const ph_keys *k, const char *name, const char *otherwise,
     if (!translate(k, name, key, sizeof key) || !ph_gguf_find(k->gguf, key)) return PH_OK;
     PH_TRY(ph_gguf_text_of(k->gguf, key, &text, err));
     *out = known_word(text);
+    return PH_OK;
+}
+
+ph_rc ph_keys_ints_or(const ph_keys *k, const char *name, int64_t *out, size_t max, size_t *n, ph_err *err) {
+    *n = 0;
+    if (!ph_keys_has(k, name)) return PH_OK;
+    if (!k->gguf) return ph_json_ints(&k->object, name, out, max, n, err);
+    const ph_gguf_kv *kv = kv_of(k, name);
+    if (kv->count > max)
+        return PH_FAIL(err, PH_EFORMAT, "%s: %s has %zu numbers, at most %zu", k->where, name,
+                       (size_t)kv->count, max);
+    for (size_t i = 0; i < kv->count; i++)
+        if (!ph_gguf_item_int(kv, i, &out[i]))
+            return PH_FAIL(err, PH_EFORMAT, "%s: %s holds no whole numbers", k->where, name);
+    *n = (size_t)kv->count;
     return PH_OK;
 }
 

@@ -34,6 +34,7 @@ static ph_rc find_families(ph_model *m, ph_err *err) {
         else if (!text_type)
             text_type = "llama"; /* what the reference assumes */
     }
+    if (m->family && m->family->text) text_type = m->family->text;
     m->text_family = ph_family_find(text_type, PH_FAMILY_TEXT);
     if (!m->text_family) return unknown(m->family ? "text model type" : "model type", text_type, err);
     if (!m->family) m->family = m->text_family;
@@ -42,7 +43,7 @@ static ph_rc find_families(ph_model *m, ph_err *err) {
 }
 
 static ph_rc read_spec(ph_model *m, ph_err *err) {
-    m->spec.image_token = -1;
+    m->spec.image_token = m->spec.video_token = -1;
     m->spec.bridge.act = PH_ACT_GELU;
     PH_TRY(m->text_family->spec(&m->source, &m->spec, err));
     return m->spec.has_vision ? m->family->spec(&m->source, &m->spec, err) : PH_OK;
@@ -64,28 +65,38 @@ static ph_rc build_all(ph_model *m, ph_err *err) {
     PH_TRY(build(&m->language, "language", language, PH_MOD_TEXT, m, err));
     if (!m->spec.has_vision) return PH_OK;
     PH_TRY(build(&m->vision, "vision", m->family->vision, PH_MOD_VISION, m, err));
-    return build(&m->bridge, "bridge", m->family->bridge, PH_MOD_FUSED, m, err);
+    PH_TRY(build(&m->bridge, "bridge", m->family->bridge, PH_MOD_FUSED, m, err));
+    if (!m->spec.cross.n_layers) return PH_OK;
+    return build(&m->cross, "cross", m->family->cross ? m->family->cross : ph_cross_build, PH_MOD_FUSED, m, err);
 }
 
-/* What the KV cache holds follows from the graph: one layer a CachedAttention. */
-static ph_rc read_kv(ph_model *m, ph_err *err) {
-    const ph_graph *g = m->language;
-    void           *at;
-    PH_TRY(ph_arena_zero(&m->source.arena, &at, (size_t)m->spec.text.n_layers, sizeof(ph_kv_layer), err));
-    m->kv_layer = at;
-    m->n_kv_layers = m->spec.text.n_layers;
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        const ph_node *n = &g->node[i];
-        if (strcmp(n->op->name, "CachedAttention")) continue;
-        int64_t layer = ph_node_int(n, "layer", 0), heads = ph_node_int(n, "kv_num_heads", 1);
-        if (layer < 0 || layer >= m->n_kv_layers || heads < 1)
-            return PH_FAIL(err, PH_EBUG, "node %s: layer %lld of %d", n->name, (long long)layer,
-                           m->n_kv_layers);
-        m->kv_layer[layer] = (ph_kv_layer){.n_heads = (int)heads,
-                                           .d_k = (int)(g->value[n->in[1]].shape.dim[1].mul / heads),
-                                           .d_v = (int)(g->value[n->in[2]].shape.dim[1].mul / heads)};
-    }
+/* What a cache holds follows from the graph that fills it: one layer a CachedAttention with keys. */
+static ph_rc read_layer(const ph_graph *g, const ph_node *n, ph_kv_layer *layer, int n_layers, ph_err *err) {
+    int64_t at = ph_node_int(n, "layer", 0), heads = ph_node_int(n, "kv_num_heads", 1);
+    if (at < 0 || at >= n_layers || heads < 1 || layer[at].n_heads)
+        return PH_FAIL(err, PH_EBUG, "node %s: layer %lld of %d", n->name, (long long)at, n_layers);
+    layer[at] = (ph_kv_layer){.n_heads = (int)heads,
+                              .d_k = (int)(g->value[n->in[1]].shape.dim[1].mul / heads),
+                              .d_v = (int)(g->value[n->in[2]].shape.dim[1].mul / heads)};
     return PH_OK;
+}
+
+static ph_rc read_cache(ph_model *m, const ph_graph *g, ph_kv_layer **layer, int *n_layers, ph_err *err) {
+    void *at;
+    *n_layers = 0;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        *n_layers += !strcmp(g->node[i].op->name, "CachedAttention") && g->node[i].in[1] >= 0;
+    PH_TRY(ph_arena_zero(&m->source.arena, &at, (size_t)*n_layers, sizeof(ph_kv_layer), err));
+    *layer = at;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (!strcmp(g->node[i].op->name, "CachedAttention") && g->node[i].in[1] >= 0)
+            PH_TRY(read_layer(g, &g->node[i], *layer, *n_layers, err));
+    return PH_OK;
+}
+
+static ph_rc read_kv(ph_model *m, ph_err *err) {
+    PH_TRY(read_cache(m, m->language, &m->kv_layer, &m->n_kv_layers, err));
+    return m->cross ? read_cache(m, m->cross, &m->cross_layer, &m->n_cross_layers, err) : PH_OK;
 }
 
 static ph_rc three(const ph_gguf *g, const char *key, double otherwise, double out[3], ph_err *err) {
@@ -98,13 +109,24 @@ static ph_rc three(const ph_gguf *g, const char *key, double otherwise, double o
     return PH_OK;
 }
 
+/* Checkpoints from before videos had a config of their own prepare frames as they prepare pictures. */
+static ph_rc read_video_recipe(ph_model *m, const ph_json *config, ph_err *err) {
+    ph_json own = ph_json_root(&m->source.hf.video_preprocessor), none = {0};
+    if (m->spec.video_token < 0) return PH_OK;
+    if (ph_json_kind_of(&own) == PH_JSON_OBJECT)
+        return ph_recipe_init(&m->video_recipe, &own, &none, config, err);
+    m->video_recipe = m->recipe;
+    return PH_OK;
+}
+
 static ph_rc read_recipe(ph_model *m, ph_err *err) {
     const ph_source *s = &m->source;
     if (!m->spec.has_vision) return PH_OK;
     if (!s->is_gguf) {
         ph_json preprocessor = ph_json_root(&s->hf.preprocessor), processor = ph_json_root(&s->hf.processor),
                 config = ph_json_root(&s->hf.config);
-        return ph_recipe_init(&m->recipe, &preprocessor, &processor, &config, err);
+        PH_TRY(ph_recipe_init(&m->recipe, &preprocessor, &processor, &config, err));
+        return read_video_recipe(m, &config, err);
     }
     ph_recipe_params p = {
         .projector = s->projector, .image_size = m->spec.tower.image, .patch_size = m->spec.tower.patch};
@@ -115,10 +137,25 @@ static ph_rc read_recipe(ph_model *m, ph_err *err) {
     return ph_recipe_init_from_params(&m->recipe, &p, err);
 }
 
+static ph_rc check_packed(const ph_model *m, ph_err *err) {
+    const ph_recipe *r = &m->recipe, *v = m->video_recipe.kind ? &m->video_recipe : r;
+    const ph_packed *p = &m->spec.packed;
+    if (r->pack_patch == m->spec.tower.patch && r->pack_merge == p->merge && r->pack_temporal == p->temporal &&
+        v->pack_patch == r->pack_patch && v->pack_merge == r->pack_merge &&
+        v->pack_temporal == r->pack_temporal)
+        return PH_OK;
+    return PH_FAIL(err, PH_EMISMATCH,
+                   "preprocessor_config.json makes patches of %d x %d pixels and %d frames, merged %d x %d, but "
+                   "vision_config says %d, %d and %d",
+                   r->pack_patch, r->pack_patch, r->pack_temporal, r->pack_merge, r->pack_merge,
+                   m->spec.tower.patch, p->temporal, p->merge);
+}
+
 /* Tiles come out of the recipe in the size that the tower takes, or the checkpoint contradicts itself. */
 static ph_rc check_recipe(const ph_model *m, ph_err *err) {
     ph_tile_layout l;
     if (!m->spec.has_vision) return PH_OK;
+    if (m->spec.packed.merge) return check_packed(m, err);
     PH_TRY(ph_recipe_layout(&l, &m->recipe, m->spec.tower.image, m->spec.tower.image, err));
     if (l.width != m->spec.tower.image || l.height != m->spec.tower.image)
         return PH_FAIL(
@@ -172,6 +209,7 @@ void ph_model_close(ph_model *m) {
     ph_graph_close(m->language);
     ph_graph_close(m->vision);
     ph_graph_close(m->bridge);
+    ph_graph_close(m->cross);
     ph_tokenizer_close(m->tokenizer);
     ph_arena_close(&m->chat_arena);
     ph_source_close(&m->source);

@@ -21,13 +21,17 @@ typedef struct ph_model {
     ph_graph        *language; /* owned; so below */
     ph_graph        *vision;   /* NULL: a text model; so below */
     ph_graph        *bridge;
+    ph_graph        *cross; /* NULL: pictures stand among the rows */
     ph_tokenizer    *tokenizer;
     ph_arena         chat_arena;
     ph_jinja        *chat;                /* the compiled template; in chat_arena */
     const char      *bos_text, *eos_text; /* as templates print them; NULL: none */
     ph_recipe        recipe;              /* how its trainer prepared pictures; vision models */
+    ph_recipe        video_recipe;        /* and frames of videos; kind NULL: it takes none */
     ph_kv_layer     *kv_layer;            /* [spec.text.n_layers] */
     int              n_kv_layers;
+    ph_kv_layer     *cross_layer; /* [n_cross_layers] of the cache that the cross graph fills */
+    int              n_cross_layers;
     int              has_orphans;     /* the tokenizer knows ids beyond the embedding table */
     size_t           tokenizer_bytes; /* tables that stay */
     size_t           resident_bytes;  /* of the process once the model is open: libraries, tables, headers */

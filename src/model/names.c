@@ -42,12 +42,16 @@ static const struct {
     {"mlp.fc2.", "ffn_down."},
     {"layer_norm1.", "ln1."},
     {"layer_norm2.", "ln2."},
+    {"layer_scale1.", "ls1."},
+    {"layer_scale2.", "ls2."},
     {"embeddings.patch_embedding.", "v.patch_embd."},
     {"embeddings.class_embedding", "v.class_embd"},
     {"embeddings.position_embedding.", "v.position_embd."},
     {"pre_layrnorm.", "v.pre_ln."},
     {"post_layernorm.", "v.post_ln."},
     {"modality_projection.proj.", "mm.model.fc."},
+    {"mm_input_projection_weight", "mm.input_projection.weight"},
+    {"mm_soft_emb_norm.", "mm.soft_emb_norm."},
     {"linear_1.", "mm.0."},
     {"linear_2.", "mm.2."},
     {"attn.qkv.", "attn_qkv."},
@@ -152,8 +156,11 @@ ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err) {
         {"vision_model.", ""},
         {"visual.", ""},
         {"model.visual.", ""},
+        {"vision_tower.", ""},
+        {"model.vision_tower.", ""},
     };
-    static const char *const probes[] = {"embeddings.patch_embedding.weight", "patch_embed.proj.weight", NULL};
+    static const char *const probes[] = {"embeddings.patch_embedding.weight", "patch_embed.proj.weight",
+                                         "embeddings.patch_embeddings.projection.weight", NULL};
     *out = (ph_names){
         .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
     if (out->is_gguf) return PH_OK;
@@ -173,18 +180,21 @@ ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err) {
         {"connector.", ""},
         {"visual.", ""},
         {"model.visual.", ""},
+        {"", ""},
+        {"model.", ""},
     };
-    static const char *const probes[] = {"linear_1.weight", "modality_projection.proj.weight",
-                                         "merger.mlp.0.weight", NULL};
+    static const char *const probes[] = {
+        "linear_1.weight",     "modality_projection.proj.weight", "mm_input_projection_weight",
+        "merger.mlp.0.weight", "language_projection.weight",      NULL};
     *out = (ph_names){
         .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
     if (out->is_gguf) return PH_OK;
     if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
-    return PH_FAIL(
-        err, PH_EMISMATCH,
-        "the weights of %s hold neither multi_modal_projector.linear_1.weight nor "
-        "model.connector.modality_projection.proj.weight nor visual.merger.mlp.0.weight: the bridge between vision and language is missing",
-        s->path);
+    return PH_FAIL(err, PH_EMISMATCH,
+                   "the weights of %s hold neither multi_modal_projector.linear_1.weight nor "
+                   "model.connector.modality_projection.proj.weight nor visual.merger.mlp.0.weight: the "
+                   "bridge between vision and language is missing",
+                   s->path);
 }
 
 /* The operator's shape against the file's, ignoring ones in front (GGUF stores [d] for [1, 1, d]). */
@@ -198,7 +208,8 @@ static int same_shape(const ph_shape *want, const ph_weight *w) {
     return 1;
 }
 
-static int take_storage(ph_graph *g, const ph_weight *w, const char *full, int64_t row_items, ph_storage *out);
+static int take_storage(ph_graph *g, const ph_weight *w, const char *full, int64_t row_items,
+                        ph_storage *out);
 
 /* Where the numbers of a weight stand, if its shape is what the config makes it; else the graph fails and 0.
  */
@@ -223,7 +234,8 @@ static int find_storage(const ph_names *n, ph_graph *g, const ph_shape *shape, c
 }
 
 /* Rows of row_items numbers. */
-static int take_storage(ph_graph *g, const ph_weight *w, const char *full, int64_t row_items, ph_storage *out) {
+static int take_storage(ph_graph *g, const ph_weight *w, const char *full, int64_t row_items,
+                        ph_storage *out) {
     size_t row_bytes;
     ph_err err;
     if (!ph_dtype_get(w->dtype)->unpack) {
@@ -281,6 +293,26 @@ int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int f
     char named[288];
     snprintf(named, sizeof named, "%s[%d:%d]", full, from, from + rows);
     return ph_graph_weight(g, named, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(n_in)), view);
+}
+
+int ph_names_weight_parts(const ph_names *n, ph_graph *g, int rows, int parts, int width, const char *name) {
+    char       full[256], named[288];
+    ph_storage s;
+    int64_t    whole = (int64_t)parts * width, count = (int64_t)rows * parts;
+    ph_shape   shape = ph_shape_of(2, ph_dim_of(rows), ph_dim_of(whole));
+    size_t     part;
+    ph_err     err;
+    if (g->rc || !find_storage(n, g, &shape, name, &s)) return -1;
+    ph_names_full(n, name, full, sizeof full);
+    const ph_plane *p = &s.plane[PH_PLANE_DATA];
+    if (ph_dtype_row_bytes(s.dtype, width, &part, &err) || part * (size_t)parts != p->row_stride) {
+        ph_graph_fail(g, PH_EUNSUP, "tensor %s: a row of %s cannot be cut into %d", full,
+                      ph_dtype_name(s.dtype), parts);
+        return -1;
+    }
+    snprintf(named, sizeof named, "%s[/%d]", full, parts);
+    ph_storage view = ph_storage_of(s.dtype, p->bytes, p->n, part);
+    return ph_graph_weight(g, named, ph_shape_of(2, ph_dim_of(count), ph_dim_of(width)), view);
 }
 
 int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name) {
@@ -341,8 +373,8 @@ int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, con
     for (int i = 1; i < w->rank && items <= cols; i++) items *= w->dim[i];
     if (w->rank < 2 || w->dim[0] != rows || items != cols) {
         ph_weight_describe(w, has, sizeof has);
-        ph_graph_fail(g, PH_EMISMATCH, "tensor %s is %s in the file, but the config makes it %d rows of %d", full,
-                      has, rows, cols);
+        ph_graph_fail(g, PH_EMISMATCH, "tensor %s is %s in the file, but the config makes it %d rows of %d",
+                      full, has, rows, cols);
         return -1;
     }
     if (!take_storage(g, w, full, cols, &s)) return -1;

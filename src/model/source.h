@@ -99,6 +99,8 @@ int ph_names_vector_rows(const ph_names *n, ph_graph *g, int of, int from, int r
 int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, const char *name);
 /* A vector [n] of the files with `add` added, as a constant of the graph: "name.weight" plus add. */
 int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name);
+/* A weight [rows, parts * width] seen as [rows * parts, width]: a view. */
+int ph_names_weight_parts(const ph_names *n, ph_graph *g, int rows, int parts, int width, const char *name);
 /* tanh of a gate's numbers (one, or one a column) as a constant of the graph. */
 int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name);
 int ph_names_weight_if(const ph_names *n, ph_graph *g, int is_there, ph_shape shape, const char *name, ...)

@@ -63,18 +63,41 @@ typedef struct ph_decoder {
     uint8_t       layer_kind[PH_LAYERS_MAX]; /* index into kind */
 } ph_decoder;
 
-/* A vision transformer of the CLIP / SigLIP line: [I, 3, image, image] in, [I, n_patches, d] out. */
+/* What a checkpoint calls the parts of its tower.  NULL stands for CLIP's own word. */
+typedef struct ph_tower_words {
+    const char *patch, *class_token, *position; /* patch: without ".weight" */
+    const char *layer;                          /* "encoder.layers": what stands before a layer's number */
+    const char *norm1, *norm2, *q, *k, *v, *out;
+    const char *qkv;            /* of a fused product */
+    const char *scale1, *scale2; /* of layer scales: whole names */
+    const char *post_norm;
+} ph_tower_words;
+
+/* Rows of its embedding table: the ids that a prompt may hold. */
+static inline int ph_decoder_ids(const ph_decoder *d) {
+    return d->n_embed ? d->n_embed : d->vocab;
+}
+
+/* A vision transformer of the CLIP / SigLIP line: [I, 3, image, image] in, [I, n_patches, d] out.  Zero is
+ * CLIP's own choice. */
 typedef struct ph_tower {
     int    n_layers, d, n_heads, d_ff;
     int    image, patch; /* pixels a side */
     ph_act act;
     float  norm_eps;
+    int    tiles; /* of one picture, seen together; 0: each tile by itself */
     int    has_class;     /* a CLS token stands first */
     int    has_pre_norm;  /* layer norm after the embeddings (CLIP) */
     int    has_post_norm; /* layer norm after the last layer (SigLIP) */
     int    has_patch_bias;
     int    n_used;     /* layers that are run: those above the chosen feature layer are not */
     int    drop_class; /* the features leave the CLS token out */
+    int    is_rms;     /* layers' norms are RMSNorm (InternViT-6B) */
+    int    has_qk_norm;         /* q and k are normalised, all heads together */
+    int    is_fused;            /* q, k, v are one weight (BLIP-2) */
+    int    has_no_qkv_bias, has_no_position;
+    int    has_scale; /* what a layer adds is scaled, an element at a time (InternViT) */
+    const ph_tower_words *words; /* NULL: CLIP's */
 } ph_tower;
 
 /* What a tower over packed patches has besides: rows [N, d] with segments instead of tiles (Qwen2-VL's line).
@@ -122,9 +145,9 @@ typedef struct ph_spec {
     ph_packed      packed;
     ph_bridge_spec bridge;
     ph_cross_spec  cross;
-    int32_t        image_token;       /* id that marks a visual row; -1: none */
-    const char    *image_marker;      /* its text in the chat template: "<image>"; NULL: none */
-    int32_t        video_token;       /* the same for videos; -1 and NULL: the family has none */
+    int32_t        image_token;  /* id that marks a visual row; -1: none */
+    const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
+    int32_t        video_token;  /* the same for videos; -1 and NULL: the family has none */
     const char    *video_marker;
     int            image_sees_itself; /* tokens of one run of visual tokens see each other, both ways */
     const char
