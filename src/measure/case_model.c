@@ -24,7 +24,7 @@ static int claims(const char *dir) {
 static ph_rc read_tolerance(ph_model_case *c, ph_err *err) {
     const ph_verify_options *how = c->r->how;
     ph_json                  t = ph_json_get(&c->item, "tolerance");
-    double                   most, tight, loose = how->kv == PH_F32 ? 1 : 100;
+    double                   most, tight, loose = ph_verify_looseness(how);
     PH_TRY(ph_json_real_or(&c->item, "logits_absmax", 0, &most, err));
     PH_TRY(ph_json_real_or(&t, "logits_atol", 1e-4 * most, &c->atol, err));
     PH_TRY(ph_json_real_or(&t, "logits_atol_tight", c->atol, &tight, err));
@@ -57,8 +57,9 @@ static ph_rc read_case(ph_model_case *c, ph_err *err) {
     PH_TRY(read_ids(c, "input_ids", &c->ids, &c->n_ids, err));
     PH_TRY(read_ids(c, "greedy_ids", &c->greedy, &c->n_greedy, err));
     if (!c->n_ids) return PH_FAIL(err, PH_EMISMATCH, "the reference holds no input_ids");
-    PH_TRY(ph_json_int_or(&c->item, c->r->how->kv == PH_F32 ? "greedy_stable_len" : "greedy_stable_len_loose",
-                          0, &stable, err));
+    PH_TRY(ph_json_int_or(
+        &c->item, ph_verify_looseness(c->r->how) <= 1 ? "greedy_stable_len" : "greedy_stable_len_loose", 0,
+        &stable, err));
     c->stable = stable > 0 ? (size_t)stable : 0;
     PH_TRY(ph_json_text_or(&c->item, "rendered_text", NULL, &c->prompt, err));
     if (!c->prompt) PH_TRY(ph_json_text(&c->item, "prompt", &c->prompt, err));

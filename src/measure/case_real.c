@@ -88,7 +88,7 @@ static ph_rc check(desk *d, const ph_json *item, ph_err *err) {
     const char *prompt, *file;
     ph_json     tolerance = ph_json_get(item, "tolerance"), array = ph_json_get(item, "input_ids");
     ph_json     greedy = ph_json_get(item, "greedy_ids");
-    double      most, atol, loose = d->r->how->kv == PH_F32 ? 1 : 100;
+    double      most, atol, loose = ph_verify_looseness(d->r->how);
     int64_t     stable;
     int32_t    *ids, *answer;
     size_t      n_ids, n;

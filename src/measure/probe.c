@@ -115,6 +115,7 @@ ph_rc ph_probe_open(ph_probe *p, const ph_model *m, const ph_verify_options *how
                             .chunk = how->chunk,
                             .kv_dtype = how->kv,
                             .isa = how->isa,
+                            .is_exact = !how->is_fast,
                             .alpha = PH_ALPHA_DROP};
     ph_rc              rc = ph_arena_open_growing(&p->arena, 16 << 10, err);
     if (!rc) rc = ph_arena_open_growing(&p->answer_arena, 64 << 10, err);

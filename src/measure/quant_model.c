@@ -42,7 +42,8 @@ static ph_rc check(desk *d, const ph_json *item, const char *name, ph_err *err) 
     const char      *prompt;
     int32_t         *ids, *answer;
     size_t           n_ids, n;
-    int              is_same, is_f32 = d->r->how->kv == PH_F32;
+    int              is_same;
+    double           loose = ph_verify_looseness(d->r->how);
     ph_json          array = ph_json_get(item, "input_ids");
     PH_TRY(ph_json_text(item, "prompt", &prompt, err));
     PH_TRY(find(d, name, "logits_last", &logits, err));
@@ -56,10 +57,9 @@ static ph_rc check(desk *d, const ph_json *item, const char *name, ph_err *err) 
     if (d->r->verdict != PH_VERDICT_OK) return PH_OK;
     double most = largest(logits);
     PH_TRY(ph_probe_figure_logits(d->r, d->probe.logits, (size_t)d->model->spec.text.vocab, logits,
-                                  most * (is_f32 ? d->r->how->is_tight ? 2e-5 : 1e-4 : 1e-2), "logits_last",
-                                  err));
-    ph_probe_figure_greedy(d->r, &d->probe, answer, n, stable_steps(margins, most * (is_f32 ? 3e-4 : 1e-2)),
-                           &is_same);
+                                  most * loose * (d->r->how->is_tight ? 2e-5 : 1e-4), "logits_last", err));
+    ph_probe_figure_greedy(d->r, &d->probe, answer, n,
+                           stable_steps(margins, most * (loose > 1 ? 1e-2 : 3e-4)), &is_same);
     return PH_OK;
 }
 

@@ -19,13 +19,19 @@ typedef enum ph_verdict { PH_VERDICT_OK, PH_VERDICT_FAILED, PH_VERDICT_SKIPPED }
 extern const char *const ph_verdict_name[]; /* "ok", "FAILED", "skipped" */
 
 typedef struct ph_verify_options {
-    int         threads, chunk; /* as ph_session_options; 0: its defaults */
-    ph_dtype    kv;             /* PH_F32, or PH_F16: with the reference's loose limits */
-    const char *isa;            /* NULL: the best */
-    int         is_tight;       /* logits_atol_tight instead of logits_atol */
-    const char *filter;         /* only cases whose "folder/name" holds this; NULL: all */
-    const char *real_gguf;      /* the checkpoint of the cases that do not bring theirs; NULL: skipped */
+    int      threads, chunk; /* as ph_session_options; 0: its defaults */
+    ph_dtype kv;             /* PH_F32, or PH_F16: with the reference's loose limits */
+    int is_fast; /* block-typed weights meet rows of 16 bits, as users run them: limits ten times as wide */
+    const char *isa;       /* NULL: the best */
+    int         is_tight;  /* logits_atol_tight instead of logits_atol */
+    const char *filter;    /* only cases whose "folder/name" holds this; NULL: all */
+    const char *real_gguf; /* the checkpoint of the cases that do not bring theirs; NULL: skipped */
 } ph_verify_options;
+
+/* What limits for an f32 engine are multiplied with: 1, or more for what the options make less exact. */
+static inline double ph_verify_looseness(const ph_verify_options *how) {
+    return how->kv != PH_F32 ? 100 : how->is_fast ? 10 : 1;
+}
 
 /* One case.  Texts live for the call. */
 typedef struct ph_verify_row {
