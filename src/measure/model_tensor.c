@@ -152,21 +152,31 @@ static ph_rc vision_hidden(ph_model_case *c, const ph_weight *ref, int index, ph
     return tiles(c, name, ref, 0, c->n_tiles, err);
 }
 
+/* Where the features leave the class token out, a reference of whole rows is compared before that. */
+static ph_rc last_rows(ph_model_case *c, const ph_weight *ref, size_t first, size_t n, ph_err *err) {
+    const ph_tower *t = &c->desk->model->spec.tower;
+    size_t          rows = (size_t)ph_tower_patches(t) + 1;
+    char            name[64] = "features";
+    if (t->drop_class && ph_ref_count(ref) == n * rows * (size_t)t->d)
+        snprintf(name, sizeof name, t->has_post_norm ? "vision.normed" : "vision.hidden.%d", t->n_used);
+    return tiles(c, name, ref, first, n, err);
+}
+
 static ph_rc features(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
     (void)index;
-    return tiles(c, "features", ref, 0, c->n_tiles, err);
+    return last_rows(c, ref, 0, c->n_tiles, err);
 }
 
 static ph_rc first_tile(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
     (void)index;
     if (!c->n_tiles) return PH_FAIL(err, PH_EMISMATCH, "%s: the case has no pictures", ref->name);
-    return tiles(c, "features", ref, 0, 1, err);
+    return last_rows(c, ref, 0, 1, err);
 }
 
 static ph_rc last_tile(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
     (void)index;
     if (!c->n_tiles) return PH_FAIL(err, PH_EMISMATCH, "%s: the case has no pictures", ref->name);
-    return tiles(c, "features", ref, c->n_tiles - 1, 1, err);
+    return last_rows(c, ref, c->n_tiles - 1, 1, err);
 }
 
 static ph_rc visual(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {

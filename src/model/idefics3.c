@@ -47,22 +47,6 @@ static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
         ph_tower_build(g, &spec->tower, &names);
 }
 
-static int reshape(ph_graph *g, int x, const int64_t *dims, int n, const char *name, const char *shape_name) {
-    int shape = ph_graph_constant(g, shape_name, PH_I64, ph_shape_of(1, ph_dim_of(n)), dims);
-    return ph_graph_node(g, "Reshape", PH_IN(x, shape), PH_NO_ATTRS, "%s", name);
-}
-
-/* [I, s*s, d] to [I, (s/r)^2, r*r*d]: the r x r patches of a cell, row by row, side by side. */
-static int shuffle(ph_graph *g, int x, int64_t side, int64_t r, int64_t d) {
-    static const int64_t order[6] = {0, 1, 3, 2, 4, 5};
-    ph_attr              perm = {.name = "perm", .type = PH_ATTR_INTS, .ints = order, .n = 6};
-    int64_t              cells = side / r;
-    x = reshape(g, x, (const int64_t[]){0, cells, r, cells, r, d}, 6, "shuffle.cells", "shuffle.cells.shape");
-    x = ph_graph_node(g, "Transpose", PH_IN(x), &perm, 1, "shuffle.turned");
-    return reshape(g, x, (const int64_t[]){0, cells * cells, r * r * d}, 3, "shuffle.rows",
-                   "shuffle.rows.shape");
-}
-
 static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_bridge_spec *b = &spec->bridge;
     const ph_tower       *t = &spec->tower;
@@ -75,7 +59,7 @@ static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     int x =
         ph_graph_input(g, "features", PH_F32,
                        ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(ph_tower_patches(t)), ph_dim_of(t->d)));
-    x = shuffle(g, x, t->image / t->patch, b->shuffle, t->d);
+    x = ph_build_shuffle(g, x, t->image / t->patch, b->shuffle, t->d);
     x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, b->has_bias, "modality_projection.proj");
     ph_graph_output(g, x, "visual");
 }

@@ -58,6 +58,50 @@ int ph_build_act(ph_graph *g, int x, ph_act act, const char *name) {
     return ph_graph_node(g, "Gelu", PH_IN(x), PH_ATTRS(PH_TEXT("approximate", "none")), "%s", name);
 }
 
+int ph_build_shuffle(ph_graph *g, int x, int64_t side, int64_t r, int64_t d) {
+    static const int64_t order[6] = {0, 1, 3, 2, 4, 5};
+    int64_t              cells = side / r;
+    x = ph_build_reshape(g, x, (const int64_t[]){0, cells, r, cells, r, d}, 6, "shuffle.cells");
+    x = ph_graph_node(g, "Transpose", PH_IN(x), PH_ATTRS(PH_INTS("perm", order, 6)), "shuffle.turned");
+    return ph_build_reshape(g, x, (const int64_t[]){0, cells * cells, r * r * d}, 3, "shuffle.rows");
+}
+
+static int vector(ph_graph *g, const char *name, const char *part, const int64_t *at, int n) {
+    char as[96];
+    snprintf(as, sizeof as, "%s.%s", name, part);
+    return ph_graph_constant(g, as, PH_I64, ph_shape_of(1, ph_dim_of(n)), at);
+}
+
+int ph_build_rows(ph_graph *g, int x, int64_t from, int64_t to, const char *name) {
+    static const int64_t axis[1] = {1};
+    int                  a = vector(g, name, "from", &from, 1), b = vector(g, name, "to", &to, 1);
+    return ph_graph_node(g, "Slice", PH_IN(x, a, b, vector(g, name, "axis", axis, 1)), PH_NO_ATTRS, "%s",
+                         name);
+}
+
+/* One number of each tile, times zero, brings the tile dimension: Expand's target would have to be a symbol.
+ */
+int ph_build_repeat(ph_graph *g, int like, int w, const char *name) {
+    static const int64_t zeros[2] = {0, 0}, ones[2] = {1, 1}, axes[2] = {1, 2};
+    static const float   none = 0;
+    char                 as[96];
+    int                  from = vector(g, name, "from", zeros, 2), to = vector(g, name, "to", ones, 2);
+    int one = ph_graph_node(g, "Slice", PH_IN(like, from, to, vector(g, name, "axes", axes, 2)), PH_NO_ATTRS,
+                            "%s.one", name);
+    snprintf(as, sizeof as, "%s.zero", name);
+    int zero = ph_graph_constant(g, as, PH_F32, ph_shape_of(1, ph_dim_of(1)), &none);
+    one = ph_graph_node(g, "Mul", PH_IN(one, zero), PH_NO_ATTRS, "%s.blank", name);
+    return ph_graph_node(g, "Add", PH_IN(one, w), PH_NO_ATTRS, "%s", name);
+}
+
+int ph_build_norm(ph_graph *g, const ph_names *names, int x, int n, double eps, const char *name,
+                  const char *as) {
+    int w = ph_names_weight(names, g, ph_shape_of(1, ph_dim_of(n)), "%s.weight", name);
+    int b = ph_names_weight(names, g, ph_shape_of(1, ph_dim_of(n)), "%s.bias", name);
+    return ph_graph_node(g, "LayerNormalization", PH_IN(x, w, b),
+                         PH_ATTRS(PH_INT("axis", -1), PH_FLOAT("epsilon", eps)), "%s", as);
+}
+
 ph_rc ph_pieces_text(ph_pieces *p, ph_err *err, const char *fmt, ...) {
     va_list ap;
     if (p->n >= p->max) return PH_FAIL(err, PH_ELIMIT, "a picture takes more than %zu prompt pieces", p->max);
