@@ -12,7 +12,7 @@ typedef struct job {
     ph_cli      cli;
     uint64_t    budget;
     const char *dot, *graph, *size;
-    int         is_graph, shows_tensors;
+    int         is_graph, is_svg, shows_tensors;
     ph_plan     plan;
 } job;
 
@@ -86,15 +86,29 @@ static void write_out(void *to, const char *text, size_t n) {
     fwrite(text, 1, n, to);
 }
 
+/* Graphviz draws; without it the DOT text is still to be had. */
+static ph_rc print_svg(const ph_graph *g, ph_err *err) {
+    fflush(stdout);
+    FILE *dot = popen("dot -Tsvg", "w");
+    if (!dot) return PH_FAIL(err, PH_EMACHINE, "no process for dot can be started");
+    ph_graph_dot(g, write_out, dot);
+    int status = pclose(dot);
+    if (!status) return PH_OK;
+    return PH_FAIL(
+        err, PH_EMACHINE,
+        "dot, which draws the graph, failed: is Graphviz installed? --dot prints the graph without it");
+}
+
 static ph_rc print_graph(const job *j, ph_err *err) {
     const ph_model *m = j->cli.opened;
     const ph_graph *all[] = {m->language, m->vision, m->bridge};
     const char     *name = j->graph ? j->graph : "language";
-    for (size_t i = 0; i < 3; i++)
-        if (all[i] && !strcmp(all[i]->name, name)) {
-            ph_graph_dot(all[i], write_out, stdout);
-            return PH_OK;
-        }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i] || strcmp(all[i]->name, name)) continue;
+        if (j->is_svg) return print_svg(all[i], err);
+        ph_graph_dot(all[i], write_out, stdout);
+        return PH_OK;
+    }
     return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'; it has language%s", name,
                    m->vision ? ", vision and bridge" : "");
 }
@@ -147,7 +161,7 @@ static ph_rc work(job *j, ph_err *err) {
     PH_TRY(read_size(j, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
     PH_TRY(ph_cli_open_model(&j->cli, err));
-    if (j->is_graph || j->graph) return print_graph(j, err);
+    if (j->is_graph || j->is_svg || j->graph) return print_graph(j, err);
     PH_TRY(ph_session_plan(j->cli.opened, &j->cli.session, &j->plan, err));
     if (!j->cli.is_json) {
         print_model(j->cli.opened);
@@ -172,6 +186,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--tensors", 0, NULL, "list the tensors", PH_OPTION_FLAG, &j.shows_tensors},
         {"--dot", 0, NULL, "print a graph for Graphviz instead: pipe it to `dot -Tsvg`", PH_OPTION_FLAG,
          &j.is_graph},
+        {"--svg", 0, NULL, "the same as a picture, drawn by Graphviz", PH_OPTION_FLAG, &j.is_svg},
         {"--graph", 0, "NAME", "which graph: language (default), vision or bridge; implies --dot",
          PH_OPTION_TEXT, &j.graph},
         {0},
@@ -200,6 +215,6 @@ const ph_command ph_command_inspect = {
         "answering would\n"
         "hold at its peak, by kind. No weight is read. The load that the figure is for stands beside it.\n\n"
         "  pinhole inspect SmolVLM-256M/ --memory 1.8GB -c 2048\n"
-        "  pinhole inspect --graph vision | dot -Tsvg > vision.svg",
+        "  pinhole inspect --graph vision --svg > vision.svg",
     .run = run,
 };
