@@ -18,6 +18,10 @@
 #include "base/file.h"
 #include "formats/weights.h"
 
+/* Keys under which a converted file carries the small files of the checkpoint that it came from:
+ * "pinhole.original.config.json" and so on.  Other programs ignore them. */
+#define PH_ORIGINAL_KEY "pinhole.original."
+
 typedef enum ph_gguf_type {
     PH_GGUF_U8,
     PH_GGUF_I8,

@@ -58,6 +58,8 @@ typedef struct ph_family {
     const char *gguf;
     int         gguf_pairs;
     const char *hf_class;
+    const char *hf_windowed; /* the text family (by type) that says config.json when layers have a window,
+                              * where this one has no key for it; NULL: this one */
     /* Vision-language families: what stands before text, lm_head, vision and bridge names in a Hugging Face
      * checkpoint.  NULL: a text family's "model." and "". */
     const char *const *hf_prefix;
@@ -140,7 +142,8 @@ int ph_build_linear_rows(ph_graph *g, const ph_names *n, int x, int n_in, int of
 int ph_build_reshape(ph_graph *g, int x, const int64_t *dims, int n, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
 int ph_build_act(ph_graph *g, int x, ph_act act, const char *name);
-/* [I, side * side, d] to [I, (side / r)^2, r * r * d]: the r x r patches of a cell, row by row, side by side. */
+/* [I, side * side, d] to [I, (side / r)^2, r * r * d]: the r x r patches of a cell, row by row, side by side.
+ */
 int ph_build_shuffle(ph_graph *g, int x, int64_t side, int64_t r, int64_t d);
 /* Rows w [n, d] once a tile of `like` [I, N, k]: [I, n, d]. */
 int ph_build_repeat(ph_graph *g, int like, int w, const char *name);

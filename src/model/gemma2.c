@@ -22,6 +22,8 @@ const ph_family ph_family_gemma2 = {
     .kind = PH_FAMILY_TEXT,
     .types = types,
     .spec = spec,
+    .gguf = "gemma2",
+    .hf_class = "Gemma2ForCausalLM",
     .template_ = "gemma",
     .source = "arXiv:2408.00118; transformers modeling_gemma2.py",
 };

@@ -33,6 +33,8 @@ const ph_family ph_family_gemma3_text = {
     .kind = PH_FAMILY_TEXT,
     .types = types,
     .spec = spec,
+    .gguf = "gemma3",
+    .hf_class = "Gemma3ForCausalLM",
     .template_ = "gemma",
     .source = "arXiv:2503.19786; transformers modeling_gemma3.py",
 };

@@ -78,6 +78,7 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return ph_pieces_text(out, err, AROUND);
 }
 
+static const char *const hf_prefix[] = {"model.text_model.", "", "model.vision_model.", "model.connector."};
 static const char *const types[] = {"idefics3", "smolvlm", NULL};
 
 const ph_family ph_family_idefics3 = {
@@ -89,6 +90,9 @@ const ph_family ph_family_idefics3 = {
     .vision = vision,
     .bridge = bridge,
     .image = image,
+    .hf_class = "Idefics3ForConditionalGeneration",
+    .hf_prefix = hf_prefix,
+    .hf_vision = "idefics3_vision",
     .template_ = "chatml",
     .source = "arXiv:2408.12637; transformers modeling_idefics3.py",
 };

@@ -9,7 +9,9 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys k = ph_keys_text(s);
     PH_TRY(ph_decoder_read(&k, s, &out->text, err));
     out->text.kind[0].rope.is_interleaved = s->is_gguf; /* its converter reorders q and k into pairs */
-    return PH_OK;
+    if (!s->is_gguf) return PH_OK;
+    /* GGUF files of this architecture may hold a Mistral, which has a window. */
+    return ph_keys_int_or(&k, "sliding_window", 0, 1 << 28, 0, &out->text.kind[0].window, err);
 }
 
 static const char *const types[] = {"llama", NULL};
@@ -19,6 +21,10 @@ const ph_family ph_family_llama = {
     .kind = PH_FAMILY_TEXT,
     .types = types,
     .spec = spec,
+    .gguf = "llama",
+    .gguf_pairs = 1,
+    .hf_class = "LlamaForCausalLM",
+    .hf_windowed = "mistral",
     .template_ = "chatml",
     .source = "arXiv:2302.13971; transformers modeling_llama.py",
 };

@@ -83,6 +83,8 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return ph_pieces_run(out, spec->bridge.tokens_per_tile * tiles->n_tiles, err);
 }
 
+static const char *const hf_prefix[] = {"language_model.model.", "language_model.",
+                                        "vision_tower.vision_model.", "multi_modal_projector."};
 static const char *const types[] = {"llava", NULL};
 
 const ph_family ph_family_llava = {
@@ -94,6 +96,9 @@ const ph_family ph_family_llava = {
     .vision = vision,
     .bridge = bridge,
     .image = image,
+    .hf_class = "LlavaForConditionalGeneration",
+    .hf_prefix = hf_prefix,
+    .hf_vision = "clip_vision_model",
     .template_ = "vicuna",
     .source = "arXiv:2310.03744; transformers modeling_llava.py",
 };

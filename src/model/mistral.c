@@ -17,6 +17,9 @@ const ph_family ph_family_mistral = {
     .kind = PH_FAMILY_TEXT,
     .types = types,
     .spec = spec,
+    .gguf = "llama",
+    .gguf_pairs = 1,
+    .hf_class = "MistralForCausalLM",
     .template_ = "llama2",
     .source = "arXiv:2310.06825; transformers modeling_mistral.py",
 };

@@ -28,6 +28,8 @@ const ph_family ph_family_phi3 = {
     .kind = PH_FAMILY_TEXT,
     .types = types,
     .spec = spec,
+    .gguf = "phi3",
+    .hf_class = "Phi3ForCausalLM",
     .template_ = "phi3",
     .source = "arXiv:2404.14219; transformers modeling_phi3.py",
 };

@@ -18,6 +18,8 @@ const ph_family ph_family_qwen3 = {
     .kind = PH_FAMILY_TEXT,
     .types = types,
     .spec = spec,
+    .gguf = "qwen3",
+    .hf_class = "Qwen3ForCausalLM",
     .template_ = "chatml",
     .source = "arXiv:2505.09388; transformers modeling_qwen3.py",
 };

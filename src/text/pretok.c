@@ -79,6 +79,15 @@ const ph_pretok *ph_pretok_find(const char *name, unsigned long n) {
     return NULL;
 }
 
+const ph_pretok *ph_pretok_match(const char *const *splits, int n, unsigned flags) {
+    for (int i = 0; i < N_ALL; i++) {
+        int k = 0;
+        while (k < n && all[i].splits[k] && !strcmp(all[i].splits[k], splits[k])) k++;
+        if (k == n && !all[i].splits[k] && (all[i].flags & ~(unsigned)PH_PRETOK_BOS) == flags) return &all[i];
+    }
+    return NULL;
+}
+
 void ph_pretok_list(char *out, unsigned long size) {
     unsigned long n = 0;
     *out = 0;

@@ -201,6 +201,7 @@ ph_rc ph_build_split(ph_tok_build *b, const char *regex, ph_behavior behavior, i
     op->kind = PH_OP_SPLIT;
     op->behavior = behavior;
     op->invert = invert;
+    PH_TRY(ph_build_text(b, regex, strlen(regex), &op->b, err));
     return ph_pattern_open(&op->pattern, regex, strlen(regex), b->where, err);
 }
 

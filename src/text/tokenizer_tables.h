@@ -68,7 +68,7 @@ typedef enum ph_op_kind {
     PH_OP_CHARSMAP, /* a: a SentencePiece precompiled map; flag: by prefixes */
     PH_OP_SQUEEZE,  /* SentencePiece: no space at the ends, one inside */
     /* splits */
-    PH_OP_SPLIT,        /* pattern, behavior, invert */
+    PH_OP_SPLIT,        /* pattern, behavior, invert; b: the expression's text, a: a fixed string's */
     PH_OP_PREFIX_SPACE, /* a: put before a piece that does not begin with it */
     PH_OP_METASPACE,    /* a: what a space becomes; flag: 0 never, 1 first, 2 always; also a decoder */
     PH_OP_BYTES,        /* each byte becomes the character that stands for it; also normalizer and decoder */

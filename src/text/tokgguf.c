@@ -161,9 +161,25 @@ static ph_rc read(ph_tok_build *b, const ph_gguf *g, ph_err *err) {
     return ph_build_wrap(b, add_bos ? t->bos : -1, add_eos ? t->eos : -1, err);
 }
 
+/* A file may carry the trainer's own tokenizer.json, which says more than the lists: then that is read. */
+static ph_rc blob_of(const ph_gguf *g, const char *key, ph_blob *out, ph_err *err) {
+    ph_gguf_text text;
+    if (!ph_gguf_find(g, key)) return PH_OK;
+    PH_TRY(ph_gguf_text_of(g, key, &text, err));
+    *out = (ph_blob){text.at, text.n};
+    return PH_OK;
+}
+
 ph_rc ph_tokenizer_open_gguf(ph_tokenizer **out, const ph_gguf *gguf, ph_err *err) {
-    ph_tok_build b;
+    ph_tok_build       b;
+    ph_tokenizer_files files = {0};
     *out = NULL;
+    PH_TRY(blob_of(gguf, "tokenizer.huggingface.json", &files.tokenizer_json, err));
+    PH_TRY(blob_of(gguf, PH_ORIGINAL_KEY "tokenizer_config.json", &files.config, err));
+    if (files.tokenizer_json.n) {
+        ph_rc rc = ph_tokenizer_open_files(out, &files, err);
+        return rc ? ph_note(err, rc, "while reading tokenizer.huggingface.json of %.80s", gguf->name) : PH_OK;
+    }
     PH_TRY(ph_build_open(&b, gguf->name, err));
     ph_rc rc = read(&b, gguf, err);
     if (!rc) rc = ph_tok_freeze(&b, out, err);

@@ -205,6 +205,13 @@ static ph_rc split(ph_tok_build *b, const ph_json *j, ph_err *err) {
     op->kind = PH_OP_SPLIT;
     PH_TRY(behavior_of(b, j, "Isolated", &op->behavior, err));
     PH_TRY(ph_json_bool_or(j, "invert", 0, &op->invert, err));
+    ph_json     pattern = ph_json_get(j, "pattern"), regex = ph_json_get(&pattern, "Regex");
+    const char *text;
+    size_t      n;
+    if (ph_json_kind_of(&regex) == PH_JSON_TEXT) {
+        PH_TRY(ph_json_to_text(&regex, &text, &n, err));
+        PH_TRY(ph_build_text(b, text, n, &op->b, err));
+    }
     return pattern_of(b, j, op, err);
 }
 

@@ -1,0 +1,113 @@
+/* cmd_convert.c - a checkpoint in the other container: names, keys and types of the field. */
+#include "cli/cmd_convert.h"
+#include "cli/command.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void ph_cli_convert_progress(void *arg, size_t done, size_t n, const char *name) {
+    const int *is_quiet = arg;
+    if (*is_quiet) return;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K%zu of %zu  %.60s%s", done, n, name, done == n ? "\n" : "");
+    else if (done == n)
+        fprintf(stderr, "%zu of %zu tensors\n", done, n);
+}
+
+static json_t *report_json(const ph_convert *c, const ph_convert_report *r) {
+    json_t *o = json_pack("{sssIsIsIsI}", "out", c->out, "tensors", (json_int_t)r->tensors, "bytes_in",
+                          (json_int_t)r->bytes_in, "bytes_out", (json_int_t)r->bytes_out, "fell_back",
+                          (json_int_t)r->fell_back);
+    if (r->mmproj_out[0]) json_object_set_new(o, "mmproj_out", json_string(r->mmproj_out));
+    return o;
+}
+
+void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int is_json) {
+    char in[32], out[32];
+    if (r->fell_back)
+        fprintf(
+            stderr,
+            "pinhole: rows of %zu tensor%s (%s%s) are no whole blocks of the type asked for: a finer type "
+            "was taken\n",
+            r->fell_back, r->fell_back == 1 ? "" : "s", r->fell_back_first, r->fell_back == 1 ? "" : ", ...");
+    if (r->pre_unknown)
+        fprintf(stderr,
+                "pinhole: GGUF has no name for how this tokenizer splits text; programs that do not read its "
+                "tokenizer.json will split otherwise\n");
+    if (is_json) {
+        ph_cli_print_json(report_json(c, r));
+        return;
+    }
+    ph_size_print(in, sizeof in, r->bytes_in);
+    ph_size_print(out, sizeof out, r->bytes_out);
+    printf("%s: %zu tensors, %s (from %s)\n", c->out, r->tensors, out, in);
+    if (r->mmproj_out[0]) printf("%s: the vision part\n", r->mmproj_out);
+}
+
+static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, const char *dtype,
+                        ph_err *err) {
+    if (!to || (strcmp(to, "gguf") && strcmp(to, "safetensors")))
+        return PH_FAIL(err, PH_EUSAGE, "--to takes gguf or safetensors, not '%s'", to ? to : "");
+    c->to_gguf = !strcmp(to, "gguf");
+    if (!dtype || !strcmp(dtype, "keep")) return PH_OK;
+    types->has_type = 1;
+    if (ph_dtype_from_name(dtype, &types->type) &&
+        (types->type == PH_F32 || types->type == PH_F16 || types->type == PH_BF16))
+        return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE,
+                   "--dtype takes f32, f16, bf16 or keep, not '%s'; block types: pinhole quantize", dtype);
+}
+
+static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
+    const char       *to = NULL, *dtype = NULL;
+    int               is_json = 0, is_quiet = 0, threads = 0, is_over;
+    ph_recipe_types   types = {0};
+    ph_convert        c = {.types = &types, .say = ph_cli_convert_progress, .say_arg = &is_quiet};
+    ph_convert_report report;
+    const ph_option   own[] = {
+          {"--out", 'o', "PATH", "the file or directory to write", PH_OPTION_TEXT, &c.out},
+          {"--to", 0, "FORMAT", "gguf, or safetensors (a Hugging Face directory)", PH_OPTION_TEXT, &to},
+          {"--mmproj", 0, "FILE", "the vision part of a .gguf model", PH_OPTION_TEXT, &c.mmproj},
+          {"--mmproj-out", 0, "FILE", "where the vision part goes; default: mmproj-NAME beside the output",
+           PH_OPTION_TEXT, &c.mmproj_out},
+          {"--dtype", 0, "TYPE", "of matrices: f32, f16, bf16, or keep (default)", PH_OPTION_TEXT, &dtype},
+          {"--shard-size", 0, "SIZE", "largest safetensors file (5GB); 0: one file, however large",
+           PH_OPTION_SIZE, &c.shard_bytes},
+          {"--bare", 0, NULL, "leave out the keys that only serve the way back", PH_OPTION_FLAG, &c.is_bare},
+          {"--threads", 't', "N", "workers; default: as many as processors", PH_OPTION_INT, &threads},
+          {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &is_json},
+          {"--quiet", 'q', NULL, "no progress", PH_OPTION_FLAG, &is_quiet},
+          {0},
+    };
+    c.shard_bytes = 5000000000;
+    ph_options o = {.group = {own}, .n_groups = 1};
+    PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
+    if (is_over) return PH_OK;
+    if (o.rest.n != 1 || !c.out)
+        return PH_FAIL(err, PH_EUSAGE, "one model to read and -o PATH to write are wanted");
+    c.in = o.rest.at[0];
+    c.threads = threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    PH_TRY(read_words(&c, &types, to, dtype, err));
+    PH_TRY(ph_convert_run(&c, &report, err));
+    ph_cli_convert_report(&c, &report, is_json);
+    return PH_OK;
+}
+
+const ph_command ph_command_convert = {
+    .name = "convert",
+    .summary = "a checkpoint in another format, without loss",
+    .usage = "IN -o OUT --to gguf|safetensors",
+    .about = "Between Hugging Face directories and GGUF files (the vision part goes into a file of its own), "
+             "with the "
+             "names\n"
+             "and keys that other programs read. Types stay unless --dtype says otherwise, and what the "
+             "other format has "
+             "no\n"
+             "place for rides along, so that converting back gives the same bytes.\n\n"
+             "  pinhole convert SmolVLM-256M/ -o smolvlm.gguf --to gguf\n"
+             "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o SmolVLM-again/ --to safetensors",
+    .run = run,
+};

@@ -1,0 +1,11 @@
+/* cmd_convert.h - what convert and quantize say alike. */
+#ifndef PH_CLI_CMD_CONVERT_H
+#define PH_CLI_CMD_CONVERT_H
+
+#include "convert/convert.h"
+
+/* Progress on standard error; arg: an int, not 0 for silence. */
+void ph_cli_convert_progress(void *arg, size_t done, size_t n, const char *name);
+void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int is_json);
+
+#endif

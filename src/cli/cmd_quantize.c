@@ -1,0 +1,89 @@
+/* cmd_quantize.c - weights into block types, by one type or by a recipe. */
+#include "cli/cmd_convert.h"
+#include "cli/command.h"
+
+#include "base/file.h"
+
+#include <string.h>
+#include <unistd.h>
+
+typedef struct job {
+    ph_convert      c;
+    ph_recipe_types types;
+    ph_arena        arena;
+    const char     *to, *recipe;
+    int             is_json, is_quiet, threads;
+} job;
+
+static ph_rc read_recipe(job *j, ph_err *err) {
+    ph_file     f = {0};
+    const char *slash = strrchr(j->recipe, '/');
+    PH_TRY(ph_file_open(&f, j->recipe, err));
+    ph_rc rc = ph_recipe_types_read(&j->types, f.bytes, f.n, slash ? slash + 1 : j->recipe, &j->arena, err);
+    ph_file_close(&f);
+    return rc;
+}
+
+static ph_rc work(job *j, ph_err *err) {
+    ph_convert_report report;
+    PH_TRY(ph_arena_open_growing(&j->arena, 16 << 10, err));
+    if (j->recipe) PH_TRY(read_recipe(j, err));
+    if (j->to && strcmp(j->to, "keep")) {
+        PH_TRY(ph_recipe_type(j->to, &j->types.type, err));
+        j->types.has_type = 1;
+    }
+    PH_TRY(ph_convert_run(&j->c, &report, err));
+    ph_cli_convert_report(&j->c, &report, j->is_json);
+    return PH_OK;
+}
+
+static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
+    job             j = {.types = {.is_quantize = 1}};
+    const ph_option own[] = {
+        {"--out", 'o', "FILE", "the .gguf to write", PH_OPTION_TEXT, &j.c.out},
+        {"--to", 0, "TYPE", "of matrices that no rule names: q8_0, q4_k, iq4_nl, mxfp4, f16, keep ...",
+         PH_OPTION_TEXT, &j.to},
+        {"--recipe", 0, "FILE", "rules, one a line: pattern = type; or a JSON object", PH_OPTION_TEXT,
+         &j.recipe},
+        {"--mmproj-out", 0, "FILE", "of a directory: where the vision part goes", PH_OPTION_TEXT,
+         &j.c.mmproj_out},
+        {"--bare", 0, NULL, "of a directory: leave out the keys that only serve the way back", PH_OPTION_FLAG,
+         &j.c.is_bare},
+        {"--threads", 't', "N", "workers; default: as many as processors", PH_OPTION_INT, &j.threads},
+        {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &j.is_json},
+        {"--quiet", 'q', NULL, "no progress", PH_OPTION_FLAG, &j.is_quiet},
+        {0},
+    };
+    int        is_over;
+    ph_options o = {.group = {own}, .n_groups = 1};
+    PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
+    if (is_over) return PH_OK;
+    if (o.rest.n != 1 || !j.c.out)
+        return PH_FAIL(err, PH_EUSAGE, "one model to read and -o FILE to write are wanted");
+    if (!j.to && !j.recipe) return PH_FAIL(err, PH_EUSAGE, "--to TYPE, --recipe FILE or both are wanted");
+    j.c.in = o.rest.at[0];
+    j.c.to_gguf = 1;
+    j.c.types = &j.types;
+    j.c.say = ph_cli_convert_progress;
+    j.c.say_arg = &j.is_quiet;
+    j.c.threads = j.threads > 0 ? j.threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    ph_rc rc = work(&j, err);
+    ph_arena_close(&j.arena);
+    return rc;
+}
+
+const ph_command ph_command_quantize = {
+    .name = "quantize",
+    .summary = "weights into block types, by one type or a recipe",
+    .usage = "IN -o OUT.gguf --to TYPE [--recipe FILE]",
+    .about = "Reads a GGUF file or a Hugging Face directory and writes GGUF. Norms and biases stay f32, "
+             "convolutions and\n"
+             "position tables are left as they are, the output matrix gets at least q6_k. Rows that are no "
+             "whole blocks of\n"
+             "the type get a finer one. A recipe's first rule whose pattern (* and ?) matches a tensor's "
+             "name decides.\n\n"
+             "  pinhole quantize smollm2.gguf -o smollm2.q4_k.gguf --to q4_k\n"
+             "  echo 'blk.0.* = q8_0' > recipe && pinhole quantize SmolLM2/ -o small.gguf --to q4_k --recipe "
+             "recipe",
+    .run = run,
+};

@@ -1,0 +1,48 @@
+/* convert.h - checkpoints from one container to another, and weights into block types.
+ *
+ *     Hugging Face directory ─┐            ┌─► .gguf (+ the vision part's own)
+ *     .gguf (+ mmproj)       ─┴─ convert ──┴─► Hugging Face directory
+ *
+ * Weights stream: a few megabytes are held, whatever the model's size.  Nothing
+ * is lost on the way: what the other container has no place for (names and types
+ * of tensors, the small JSON files) rides along in keys of its own, and a
+ * conversion back restores it.  Whatever the type allows comes back byte for byte.
+ *
+ * Recipes: recipe.h.
+ */
+#ifndef PH_CONVERT_CONVERT_H
+#define PH_CONVERT_CONVERT_H
+
+#include "base/err.h"
+#include "convert/recipe.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ph_convert {
+    const char            *in, *mmproj; /* as -m and --mmproj; mmproj NULL: none */
+    const char            *out;         /* a .gguf, or a directory that is made if it is not there */
+    const char            *mmproj_out;  /* NULL: "mmproj-" in front of out's name */
+    int                    to_gguf;     /* else a Hugging Face directory */
+    const ph_recipe_types *types;
+    uint64_t               shard_bytes; /* of safetensors; 0: one file */
+    int                    is_bare;     /* leave out what only serves the way back */
+    int                    threads;     /* at least 1 */
+    /* Told when a tensor is done; may be NULL. */
+    void (*say)(void *arg, size_t done, size_t n, const char *name);
+    void *say_arg;
+} ph_convert;
+
+typedef struct ph_convert_report {
+    size_t tensors, bytes_in, bytes_out;
+    size_t fell_back;            /* tensors whose rows are no whole blocks of the type asked for */
+    char   fell_back_first[128]; /* the first of them */
+    int    pre_unknown;      /* no name in GGUF for how this tokenizer splits: others will split otherwise */
+    char   mmproj_out[4096]; /* where the vision part went; "" none */
+} ph_convert_report;
+
+/* Errors: those of opening, of the family ("not converted yet"), of writing; PH_EUSAGE block types for
+ * safetensors. */
+ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err);
+
+#endif

@@ -1,0 +1,144 @@
+/* stream.c - makes rows of the tensors to be written, on all workers.
+ *
+ * A row whose type does not change is copied.  Any other is widened to floats,
+ * changed, and packed.  Where rows of heads are reordered the source row is
+ * another one, and of a vector the elements are.
+ */
+#include "convert/stream.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+ph_rc ph_stream_open(ph_stream *s, const ph_convert *c, ph_convert_report *report, size_t max,
+                     ph_arena *arena, ph_err *err) {
+    void *to, *item;
+    *s = (ph_stream){.c = c, .report = report, .max = max};
+    PH_TRY(ph_arena_zero(arena, &to, max + 1, sizeof *s->to, err));
+    PH_TRY(ph_arena_zero(arena, &item, max + 1, sizeof *s->item, err));
+    s->to = to;
+    s->item = item;
+    return PH_OK;
+}
+
+void ph_stream_close(ph_stream *s) {
+    ph_threads_close(s->threads);
+    free(s->scratch);
+    *s = (ph_stream){0};
+}
+
+static int64_t row_of(const ph_weight *w) {
+    return w->rank ? w->dim[w->rank - 1] : 1;
+}
+
+static ph_rc settle(ph_stream *s, ph_weight *w, ph_err *err) {
+    ph_rc rc = ph_weight_bytes(w->dtype, w->rank, w->dim, &w->n_bytes, err);
+    if (rc) return ph_note(err, rc, "in tensor %.120s", w->name);
+    if ((size_t)row_of(w) > s->row) s->row = (size_t)row_of(w);
+    s->report->tensors++;
+    s->report->bytes_out += w->n_bytes;
+    s->n++;
+    return PH_OK;
+}
+
+ph_rc ph_stream_add(ph_stream *s, const char *name, ph_dtype type, const ph_weight *from, int heads,
+                    float add_, ph_err *err) {
+    if (s->n == s->max) return PH_FAIL(err, PH_EBUG, "more than %zu tensors to write", s->max);
+    if (type != from->dtype && (!ph_dtype_get(from->dtype)->unpack || !ph_dtype_get(type)->pack))
+        return PH_FAIL(err, PH_EUNSUP, "tensor %.160s: %s cannot become %s", name, ph_dtype_name(from->dtype),
+                       ph_dtype_name(type));
+    int64_t turned = from->rank > 1 ? from->dim[0] : row_of(from), pair = 2 * (int64_t)abs(heads);
+    if (heads && (from->rank > 2 || turned % pair))
+        return PH_FAIL(err, PH_EMISMATCH, "tensor %.160s: %lld rows are not %d heads of pairs", name,
+                       (long long)turned, abs(heads));
+    ph_weight *w = &s->to[s->n];
+    *w = *from;
+    w->name = name;
+    w->dtype = type;
+    w->bytes = NULL;
+    s->item[s->n] = (ph_stream_item){.from = from, .heads = heads, .add = add_};
+    s->report->bytes_in += from->n_bytes;
+    return settle(s, w, err);
+}
+
+ph_rc ph_stream_add_made(ph_stream *s, const char *name, const float *numbers, int64_t n, ph_err *err) {
+    if (s->n == s->max) return PH_FAIL(err, PH_EBUG, "more than %zu tensors to write", s->max);
+    ph_weight *w = &s->to[s->n];
+    *w = (ph_weight){.name = name, .dtype = PH_F32, .rank = 1, .dim = {n}};
+    s->item[s->n] = (ph_stream_item){.made = numbers};
+    return settle(s, w, err);
+}
+
+/* ---- making ---- */
+
+typedef struct piece {
+    const ph_stream *s;
+    size_t           i, first;
+    uint8_t         *out;
+    size_t           out_row, in_row; /* bytes */
+} piece;
+
+/* Where element or row r of the written order stands in the source. */
+static size_t source_of(size_t r, size_t n, int heads) {
+    if (!heads) return r;
+    size_t d = n / (size_t)abs(heads), head = r / d, at = r % d, half = d / 2;
+    return head * d + (heads > 0 ? at % 2 * half + at / 2 : at % half * 2 + at / half);
+}
+
+static void turn_vector(float *x, float *spare, size_t n, int heads) {
+    memcpy(spare, x, n * sizeof *x);
+    for (size_t r = 0; r < n; r++) x[r] = spare[source_of(r, n, heads)];
+}
+
+static void make_rows(void *arg, size_t begin, size_t end, int worker) {
+    const piece          *p = arg;
+    const ph_weight      *to = &p->s->to[p->i];
+    const ph_stream_item *item = &p->s->item[p->i];
+    const ph_weight      *from = item->from;
+    size_t                n = (size_t)row_of(to), rows = to->rank > 1 ? (size_t)to->dim[0] : 1;
+    float                *x = p->s->scratch + 2 * (size_t)worker * p->s->row;
+    int is_vector = to->rank < 2, is_copy = from->dtype == to->dtype && !(item->add > 0 || item->add < 0);
+    for (size_t k = begin; k < end; k++) {
+        size_t         r = p->first + k, at = is_vector ? r : source_of(r, rows, item->heads);
+        const uint8_t *in = from->bytes + at * p->in_row;
+        uint8_t       *out = p->out + k * p->out_row;
+        if (is_copy && !(is_vector && item->heads)) {
+            memcpy(out, in, p->out_row);
+            continue;
+        }
+        ph_dtype_get(from->dtype)->unpack(x, in, n);
+        if (is_vector && item->heads) turn_vector(x, x + p->s->row, n, item->heads);
+        for (size_t e = 0; e < n && (item->add > 0 || item->add < 0); e++) x[e] += item->add;
+        ph_dtype_get(to->dtype)->pack(out, x, n);
+    }
+}
+
+static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_err *err) {
+    ph_stream       *s = arg;
+    const ph_weight *to = &s->to[i], *from = s->item[i].from;
+    piece            p = {.s = s, .i = i, .first = first, .out = out};
+    if (!from) {
+        memcpy(out, s->item[i].made, to->n_bytes);
+    } else {
+        PH_TRY(ph_dtype_row_bytes(to->dtype, row_of(to), &p.out_row, err));
+        PH_TRY(ph_dtype_row_bytes(from->dtype, row_of(from), &p.in_row, err));
+        ph_threads_run(s->threads, make_rows, &p, 0, n, 1 + n / 64, NULL);
+    }
+    if (s->c->say && first + n >= (to->rank > 1 ? to->n_bytes / (p.out_row ? p.out_row : 1) : 1))
+        s->c->say(s->c->say_arg, ++s->done, s->n, to->name);
+    return PH_OK;
+}
+
+ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err) {
+    int    n = s->c->threads > 0 ? s->c->threads : 1;
+    size_t floats;
+    if (!s->threads) PH_TRY(ph_threads_open(&s->threads, n, err));
+    if (ph_mul_over(2 * (size_t)n, s->row + 16, &floats))
+        return PH_FAIL(err, PH_ELIMIT, "rows of %zu elements", s->row);
+    free(s->scratch);
+    s->scratch = calloc(floats, sizeof *s->scratch);
+    if (!s->scratch) return PH_FAIL(err, PH_ENOMEM, "%zu floats", floats);
+    *out = (ph_producer){make, s};
+    return PH_OK;
+}

@@ -1,0 +1,49 @@
+/* stream.h - tensors on their way: where each comes from and what is done to it.  Only convert/ includes
+ * this. */
+#ifndef PH_CONVERT_STREAM_H
+#define PH_CONVERT_STREAM_H
+
+#include "convert/convert.h"
+#include "formats/produce.h"
+
+#include "base/threads.h"
+
+typedef struct ph_stream_item {
+    const ph_weight *from; /* NULL: `made` has the numbers */
+    const float     *made; /* of tensors that no file has; in the arena */
+    int   heads; /* not 0: rows (head, half, i) are read as (head, i, half); negative: the other way */
+    float add;
+} ph_stream_item;
+
+typedef struct ph_stream {
+    ph_weight         *to;   /* [n] names, types, shapes; bytes stay NULL */
+    ph_stream_item    *item; /* [n] */
+    size_t             n, max;
+    ph_threads        *threads; /* owned */
+    float             *scratch; /* [threads, row] owned */
+    size_t             row;     /* elements of the longest row */
+    const ph_convert  *c;
+    ph_convert_report *report;
+    size_t             done;
+} ph_stream;
+
+ph_rc ph_stream_open(ph_stream *s, const ph_convert *c, ph_convert_report *report, size_t max,
+                     ph_arena *arena, ph_err *err);
+void  ph_stream_close(ph_stream *s); /* accepts a zeroed one */
+/* One more tensor, of the shape of `from`. name lives as long as the stream. */
+ph_rc ph_stream_add(ph_stream *s, const char *name, ph_dtype type, const ph_weight *from, int heads,
+                    float add, ph_err *err);
+ph_rc ph_stream_add_made(ph_stream *s, const char *name, const float *numbers, int64_t n, ph_err *err);
+/* Allocate what producing needs. */
+ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err);
+
+/* convert/to_gguf.c, to_hf.c */
+ph_rc ph_convert_to_gguf(const ph_convert *c, ph_convert_report *report, ph_err *err);
+ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_err *err);
+ph_rc ph_convert_to_hf(const ph_convert *c, ph_convert_report *report, ph_err *err);
+ph_rc ph_convert_hf_again(const ph_convert *c, ph_convert_report *report, ph_err *err);
+
+/* The small files of a checkpoint that ride along; NULL ends. */
+extern const char *const ph_convert_originals[];
+
+#endif

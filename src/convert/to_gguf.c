@@ -1,0 +1,269 @@
+/* to_gguf.c - writes GGUF files: of a Hugging Face directory, or of another GGUF file.
+ *
+ *     directory ── export.h: rows, keys ── tokenizer ── originals ──► language file, vision file
+ *     GGUF file ── keys as they stand ──────────────────────────────► one file, other types
+ *
+ * From a directory the family must be known; from a file nothing need be understood.
+ */
+#include "convert/stream.h"
+
+#include "base/file.h"
+#include "formats/gguf_write.h"
+#include "model/export.h"
+#include "text/tokexport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const ph_convert_originals[] = {"config.json",
+                                            "generation_config.json",
+                                            "tokenizer_config.json",
+                                            "special_tokens_map.json",
+                                            "added_tokens.json",
+                                            "preprocessor_config.json",
+                                            "processor_config.json",
+                                            "chat_template.json",
+                                            "chat_template.jinja",
+                                            "vocab.json",
+                                            "merges.txt",
+                                            "tokenizer.model",
+                                            "spiece.model",
+                                            NULL};
+
+/* general.file_type of the field, by the type that most of the weights have. */
+static int64_t file_type(const ph_stream *s) {
+    static const struct {
+        ph_dtype type;
+        int      number;
+    } known[] = {{PH_F32, 0},     {PH_F16, 1},     {PH_Q4_0, 2},  {PH_Q4_1, 3},  {PH_Q8_0, 7},  {PH_Q5_0, 8},
+                 {PH_Q5_1, 9},    {PH_Q2_K, 10},   {PH_Q3_K, 12}, {PH_Q4_K, 15}, {PH_Q5_K, 17}, {PH_Q6_K, 18},
+                 {PH_IQ4_NL, 25}, {PH_IQ4_XS, 30}, {PH_BF16, 32}, {PH_MXFP4, 38}};
+    size_t best = 0, elements[sizeof known / sizeof *known] = {0};
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            if (s->to[i].dtype == known[k].type)
+                elements[k] +=
+                    s->to[i].n_bytes / ph_dtype_bytes(known[k].type) * ph_dtype_block(known[k].type);
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (elements[k] > elements[best]) best = k;
+    return known[best].number;
+}
+
+static void file_type_keys(ph_gguf_meta *meta, const ph_stream *s) {
+    int64_t type = file_type(s);
+    ph_gguf_put_int(meta, "general.file_type", PH_GGUF_U32, type);
+    if (type > 1 && type != 32) ph_gguf_put_int(meta, "general.quantization_version", PH_GGUF_U32, 2);
+}
+
+static void note_fall_back(const ph_stream *s, const char *name) {
+    if (!s->report->fell_back++)
+        snprintf(s->report->fell_back_first, sizeof s->report->fell_back_first, "%s", name);
+}
+
+/* The type for one tensor.  Whole numbers and other types that GGUF readers do not multiply become F32. */
+static ph_dtype choose(const ph_stream *s, const char *name, const ph_weight *from, int is_wide, int is_gguf,
+                       int has_output) {
+    int           fell_back;
+    ph_recipe_ask ask = {.name = name,
+                         .stored = ph_dtype_gguf(from->dtype) >= 0 ? from->dtype : PH_F32,
+                         .rank = from->rank,
+                         .row = from->rank ? from->dim[from->rank - 1] : 1,
+                         .is_gguf = is_gguf,
+                         .is_wide = is_wide,
+                         .is_output = !strcmp(name, has_output ? "output.weight" : "token_embd.weight")};
+    ph_dtype      type = ph_recipe_choose(s->c->types, &ask, &fell_back);
+    if (fell_back) note_fall_back(s, name);
+    return type;
+}
+
+static ph_rc write(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err) {
+    ph_producer p;
+    PH_TRY(ph_stream_ready(s, &p, err));
+    return ph_gguf_write(path, meta, s->to, s->n, &p, err);
+}
+
+/* ---- from a directory ---- */
+
+typedef struct work {
+    const ph_convert  *c;
+    ph_convert_report *report;
+    ph_model          *m;
+    ph_arena           arena;
+    ph_export          rows;
+} work;
+
+static ph_rc path_in(char out[4096], const char *dir, const char *name, ph_err *err) {
+    if (snprintf(out, 4096, "%s/%s", dir, name) < 4096) return PH_OK;
+    return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", dir);
+}
+
+/* A file of the directory under a key: as text, or as bytes if its name says that it is none. */
+static ph_rc put_file(ph_gguf_meta *meta, const char *dir, const char *name, const char *key, ph_err *err) {
+    char    path[4096];
+    ph_file f = {0};
+    size_t  n = strlen(name);
+    PH_TRY(path_in(path, dir, name, err));
+    if (!ph_path_is_file(path)) return PH_OK;
+    PH_TRY(ph_file_open(&f, path, err));
+    if (n > 6 && !strcmp(name + n - 6, ".model")) {
+        ph_gguf_put_array(meta, key, PH_GGUF_U8, f.n);
+        for (size_t i = 0; i < f.n; i++) ph_gguf_add_int(meta, f.bytes[i]);
+    } else {
+        ph_gguf_put_text(meta, key, (const char *)f.bytes, f.n);
+    }
+    ph_file_close(&f);
+    return PH_OK;
+}
+
+static ph_rc put_originals(const work *w, ph_gguf_meta *meta, ph_err *err) {
+    char key[128];
+    if (w->c->is_bare) return PH_OK;
+    PH_TRY(put_file(meta, w->c->in, "tokenizer.json", "tokenizer.huggingface.json", err));
+    for (size_t i = 0; ph_convert_originals[i]; i++) {
+        snprintf(key, sizeof key, PH_ORIGINAL_KEY "%s", ph_convert_originals[i]);
+        PH_TRY(put_file(meta, w->c->in, ph_convert_originals[i], key, err));
+    }
+    return PH_OK;
+}
+
+/* What each tensor of this file was called and stored as: "BF16 model.norm.weight", in the file's order. */
+static void put_tensor_names(const work *w, const ph_stream *s, int is_vision, ph_gguf_meta *meta) {
+    char line[320];
+    if (w->c->is_bare) return;
+    ph_gguf_put_array(meta, PH_ORIGINAL_KEY "tensors", PH_GGUF_TEXT, s->n);
+    size_t left = s->n;
+    for (size_t i = 0; i < w->rows.n; i++) {
+        const ph_export_row *r = &w->rows.row[i];
+        if (r->is_vision != is_vision) continue;
+        int n = snprintf(line, sizeof line, "%s %s", ph_dtype_name(r->from->dtype), r->hf);
+        ph_gguf_add_text(meta, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
+        left--;
+    }
+    while (left--) ph_gguf_add_text(meta, "", 0); /* tables that no directory has */
+}
+
+static ph_rc put_tokenizer(work *w, ph_gguf_meta *meta, ph_err *err) {
+    const ph_hfdir *hf = &w->m->source.hf;
+    int             known = 1;
+    ph_rc           rc = ph_tokenizer_to_gguf(w->m->tokenizer, meta, &known, err);
+    w->report->pre_unknown = !known;
+    if (!rc && hf->chat_template)
+        ph_gguf_put_text(meta, "tokenizer.chat_template", hf->chat_template, hf->chat_template_n);
+    return rc;
+}
+
+static ph_rc add_rows(const work *w, ph_stream *s, int is_vision, ph_err *err) {
+    int has_output = 0;
+    for (size_t i = 0; i < w->rows.n; i++) has_output |= !strcmp(w->rows.row[i].gguf, "output.weight");
+    for (size_t i = 0; i < w->rows.n; i++) {
+        const ph_export_row *r = &w->rows.row[i];
+        if (r->is_vision != is_vision) continue;
+        ph_dtype type = choose(s, r->gguf, r->from, r->is_wide, 0, has_output || is_vision);
+        PH_TRY(ph_stream_add(s, r->gguf, type, r->from, r->turn == PH_EXPORT_PAIRS ? r->heads : 0,
+                             r->turn == PH_EXPORT_PLUS_ONE ? 1 : 0, err));
+    }
+    return PH_OK;
+}
+
+static ph_rc add_rope(work *w, ph_stream *s, ph_err *err) {
+    void  *table;
+    size_t max = (size_t)w->m->spec.text.d_head;
+    PH_TRY(ph_arena_carve(&w->arena, &table, max, sizeof(float), err));
+    size_t n = ph_export_rope_freqs(w->m, table, max);
+    return n ? ph_stream_add_made(s, "rope_freqs.weight", table, (int64_t)n, err) : PH_OK;
+}
+
+static void put_name(const work *w, ph_gguf_meta *meta) {
+    size_t n = strlen(w->c->in);
+    while (n > 1 && w->c->in[n - 1] == '/') n--;
+    size_t at = n;
+    while (at && w->c->in[at - 1] != '/') at--;
+    ph_gguf_put_text(meta, "general.name", w->c->in + at, n - at);
+}
+
+static ph_rc write_part(work *w, const char *path, int is_vision, ph_err *err) {
+    ph_gguf_meta meta = {0};
+    ph_stream    s = {0};
+    ph_rc        rc = ph_stream_open(&s, w->c, w->report, w->rows.n + 1, &w->arena, err);
+    if (!rc) rc = add_rows(w, &s, is_vision, err);
+    if (!rc && !is_vision) rc = add_rope(w, &s, err);
+    if (!rc) {
+        (is_vision ? ph_export_vision_keys : ph_export_text_keys)(&meta, w->m);
+        put_name(w, &meta);
+        file_type_keys(&meta, &s);
+        put_tensor_names(w, &s, is_vision, &meta);
+    }
+    if (!rc && !is_vision) rc = put_tokenizer(w, &meta, err);
+    if (!rc && !is_vision) rc = put_originals(w, &meta, err);
+    if (!rc) rc = write(&s, path, &meta, err);
+    ph_stream_close(&s);
+    ph_gguf_meta_close(&meta);
+    return rc ? ph_note(err, rc, "while writing %.120s", path) : PH_OK;
+}
+
+/* Beside the language file: "dir/mmproj-name.gguf". */
+static ph_rc vision_path(const ph_convert *c, char out[4096], ph_err *err) {
+    const char *slash = strrchr(c->out, '/');
+    int         n_dir = slash ? (int)(slash + 1 - c->out) : 0;
+    int         n = c->mmproj_out ? snprintf(out, 4096, "%s", c->mmproj_out)
+                                  : snprintf(out, 4096, "%.*smmproj-%s", n_dir, c->out, c->out + n_dir);
+    return n < 4096 ? PH_OK : PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", c->out);
+}
+
+static ph_rc write_all(work *w, ph_err *err) {
+    PH_TRY(ph_export_rows(&w->rows, w->m, &w->arena, err));
+    PH_TRY(write_part(w, w->c->out, 0, err));
+    if (!w->m->spec.has_vision) return PH_OK;
+    PH_TRY(vision_path(w->c, w->report->mmproj_out, err));
+    return write_part(w, w->report->mmproj_out, 1, err);
+}
+
+ph_rc ph_convert_to_gguf(const ph_convert *c, ph_convert_report *report, ph_err *err) {
+    work w = {.c = c, .report = report};
+    PH_TRY(ph_model_open(&w.m, c->in, NULL, err));
+    ph_rc rc = ph_arena_open_growing(&w.arena, 64 << 10, err);
+    if (!rc) rc = write_all(&w, err);
+    ph_arena_close(&w.arena);
+    ph_model_close(w.m);
+    return rc;
+}
+
+/* ---- from another GGUF file ---- */
+
+static int is_of_the_file(const char *key) {
+    return !strcmp(key, "general.file_type") || !strcmp(key, "general.quantization_version") ||
+           !strncmp(key, "split.", 6);
+}
+
+static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_gguf *g, ph_arena *arena,
+                   ph_err *err) {
+    ph_gguf_meta meta = {.alignment = (uint32_t)g->alignment};
+    ph_stream    s = {0};
+    int          has_output = ph_weights_find(&g->weights, "output.weight") != NULL;
+    ph_rc        rc = ph_stream_open(&s, c, report, g->weights.n, arena, err);
+    for (size_t i = 0; i < g->weights.n && !rc; i++) {
+        const ph_weight *from = &g->weights.at[i];
+        rc = ph_stream_add(&s, from->name, choose(&s, from->name, from, 0, 1, has_output), from, 0, 0, err);
+    }
+    for (size_t i = 0; i < g->n_kv && !rc; i++)
+        if (!is_of_the_file(g->kv[i].key)) ph_gguf_put_copy(&meta, &g->kv[i]);
+    if (!rc) {
+        file_type_keys(&meta, &s);
+        rc = write(&s, c->out, &meta, err);
+    }
+    ph_stream_close(&s);
+    ph_gguf_meta_close(&meta);
+    return rc;
+}
+
+ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_err *err) {
+    ph_gguf  g = {0};
+    ph_arena arena = {0};
+    PH_TRY(ph_arena_open_growing(&arena, 64 << 10, err));
+    ph_rc rc = ph_gguf_open(&g, c->in, &arena, err);
+    if (!rc) rc = again(c, report, &g, &arena, err);
+    ph_gguf_close(&g);
+    ph_arena_close(&arena);
+    return rc;
+}

@@ -1,0 +1,60 @@
+/* export.h - a checkpoint's tensors and keys under the names of the other container.
+ *
+ *     ph_model ──┬─ rows   each tensor: where it is, its Hugging Face name, its GGUF name, what changes
+ *                ├─ keys   GGUF metadata of the language and of the vision part
+ *                └─ config config.json
+ *
+ * The dictionaries of names.c and keys.c, walked the other way: what a family
+ * needs beside its spec are a few words of data in its ph_family, so nothing
+ * outside this room names a family.
+ */
+#ifndef PH_MODEL_EXPORT_H
+#define PH_MODEL_EXPORT_H
+
+#include "formats/gguf_write.h"
+#include "model/model.h"
+
+#include <jansson.h>
+
+/* How GGUF stores a tensor otherwise than Hugging Face. */
+typedef enum ph_export_turn {
+    PH_EXPORT_PLAIN,
+    PH_EXPORT_PAIRS,   /* rows (head, half, i) of q and k stand as (head, i, half) */
+    PH_EXPORT_PLUS_ONE /* a norm's w as 1 + w */
+} ph_export_turn;
+
+typedef struct ph_export_row {
+    const ph_weight *from; /* in the opened checkpoint */
+    const char      *hf, *gguf;
+    ph_export_turn   turn;
+    int              heads;     /* PH_EXPORT_PAIRS */
+    int              is_vision; /* stands in the vision file of a GGUF pair (the bridge too) */
+    int              is_wide;   /* read by elements elsewhere (convolution, positions): F32 in GGUF files */
+} ph_export_row;
+
+typedef struct ph_export {
+    ph_export_row *row; /* [n], in a fixed order: embeddings, layers, head; vision; bridge */
+    size_t         n;
+    size_t         n_left_out; /* tensors that hold no parameter: position ids, rotation tables */
+} ph_export;
+
+/* Every tensor of the checkpoint; tables are carved from arena.
+ * Errors: PH_EUNSUP a family that is not converted yet, or a tensor that the other container has no name for;
+ * both are named. */
+ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err *err);
+
+/* Keys of the language file and of the vision file, general.architecture first; nothing of the tokenizer. */
+void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m);
+void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m);
+/* What rope_freqs.weight holds for a scaling that GGUF has no keys for: [n] divisors, n = dim / 2.
+ * 0: the model needs none. */
+size_t ph_export_rope_freqs(const ph_model *m, float *out, size_t max);
+
+/* config.json from what is known of the model; *out is a new reference.  dtype: what its weights are stored
+ * as, in PyTorch's words ("bfloat16").  Errors: PH_EUNSUP a rotation that config.json cannot say; PH_ENOMEM.
+ */
+ph_rc ph_export_config(json_t **out, const ph_model *m, const char *dtype, ph_err *err);
+/* preprocessor_config.json; NULL for a text model, or without memory. */
+json_t *ph_export_preprocessor(const ph_model *m);
+
+#endif

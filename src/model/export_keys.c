@@ -1,0 +1,139 @@
+/* export_keys.c - what a spec says, as GGUF keys: dictionary of keys.c in the other direction.
+ *
+ * Keys are written with their settled values, so a default that a config left
+ * out is there in the file.  Source: ggml docs/gguf.md; llama.cpp's key names.
+ */
+#include "model/export.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "prefix.name" */
+typedef struct key {
+    char text[128];
+} key;
+
+static key under(const char *prefix, const char *name) {
+    key k;
+    snprintf(k.text, sizeof k.text, "%s.%s", prefix, name);
+    return k;
+}
+
+static void put_int(ph_gguf_meta *to, const char *prefix, const char *name, int64_t value) {
+    ph_gguf_put_int(to, under(prefix, name).text, PH_GGUF_U32, value);
+}
+
+static void put_real(ph_gguf_meta *to, const char *prefix, const char *name, double value) {
+    ph_gguf_put_real(to, under(prefix, name).text, PH_GGUF_F32, value);
+}
+
+static void put_word(ph_gguf_meta *to, const char *name, const char *word) {
+    ph_gguf_put_text(to, name, word, strlen(word));
+}
+
+/* ---- language ---- */
+
+static void rope_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d) {
+    const ph_rope_spec *r = &d->kind[0].rope;
+    put_int(to, arch, "rope.dimension_count", r->dim);
+    put_real(to, arch, "rope.freq_base", r->theta);
+    if (d->n_kinds > 1 && fabs(d->kind[1].rope.theta - r->theta) > 0)
+        put_real(to, arch, "rope.freq_base_swa", d->kind[1].rope.theta);
+    int is_linear = !strcmp(r->kind, "linear"), is_yarn = !strcmp(r->kind, "yarn");
+    if (!is_linear && !is_yarn) return; /* llama3 is a table: ph_export_rope_freqs */
+    put_word(to, under(arch, "rope.scaling.type").text, r->kind);
+    put_real(to, arch, "rope.scaling.factor", r->factor);
+    if (!is_yarn) return;
+    put_int(to, arch, "rope.scaling.original_context_length", (int64_t)r->original_context);
+    put_real(to, arch, "rope.scaling.yarn_beta_fast", r->beta_fast);
+    put_real(to, arch, "rope.scaling.yarn_beta_slow", r->beta_slow);
+    if (r->attention_factor > 0) put_real(to, arch, "rope.scaling.attn_factor", r->attention_factor);
+}
+
+static void window_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d) {
+    int window = d->kind[d->n_kinds - 1].window;
+    if (window > 0) put_int(to, arch, "attention.sliding_window", window);
+    if (d->n_kinds < 2) return;
+    ph_gguf_put_array(to, under(arch, "attention.sliding_window_pattern").text, PH_GGUF_BOOL,
+                      (size_t)d->n_layers);
+    for (int i = 0; i < d->n_layers; i++) ph_gguf_add_int(to, d->layer_kind[i]);
+}
+
+void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m) {
+    const ph_decoder *d = &m->spec.text;
+    const char       *arch = m->text_family->gguf;
+    put_word(to, "general.architecture", arch);
+    put_word(to, "general.type", "model");
+    put_int(to, arch, "context_length", d->context);
+    put_int(to, arch, "embedding_length", d->d_model);
+    put_int(to, arch, "block_count", d->n_layers);
+    put_int(to, arch, "feed_forward_length", d->d_ff);
+    put_int(to, arch, "attention.head_count", d->n_heads);
+    put_int(to, arch, "attention.head_count_kv", d->n_kv_heads);
+    put_int(to, arch, "attention.key_length", d->d_head);
+    put_int(to, arch, "attention.value_length", d->d_head);
+    put_real(to, arch, "attention.layer_norm_rms_epsilon", (double)d->norm_eps);
+    put_int(to, arch, "vocab_size", d->vocab);
+    rope_keys(to, arch, d);
+    window_keys(to, arch, d);
+    if (d->attn_softcap > 0) put_real(to, arch, "attn_logit_softcapping", (double)d->attn_softcap);
+    if (d->logit_softcap > 0) put_real(to, arch, "final_logit_softcapping", (double)d->logit_softcap);
+    double scalar = d->attn_scale > 0 ? 1 / ((double)d->attn_scale * (double)d->attn_scale) : d->d_head;
+    if (fabs(scalar - d->d_head) > 1e-3 * scalar) /* the field's families derive it from key_length */
+        put_real(to, arch, "attention.query_pre_attn_scalar", scalar);
+}
+
+/* Source of the formula: transformers modeling_rope_utils.py, _compute_llama3_parameters. */
+size_t ph_export_rope_freqs(const ph_model *m, float *out, size_t max) {
+    const ph_rope_spec *r = &m->spec.text.kind[0].rope;
+    size_t              n = (size_t)r->dim / 2;
+    if (m->source.is_gguf || strcmp(r->kind, "llama3") || n > max) return 0;
+    double longest = r->original_context / r->low_freq_factor,
+           shortest = r->original_context / r->high_freq_factor;
+    for (size_t i = 0; i < n; i++) {
+        double wave = 2 * 3.14159265358979323846 * pow(r->theta, 2.0 * (double)i / r->dim), divide = 1;
+        double smooth =
+            (r->original_context / wave - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+        if (wave > longest)
+            divide = r->factor;
+        else if (wave > shortest)
+            divide = 1 / ((1 - smooth) / r->factor + smooth);
+        out[i] = (float)divide;
+    }
+    return n;
+}
+
+/* ---- vision ---- */
+
+static void three(ph_gguf_meta *to, const char *name, const double v[3]) {
+    ph_gguf_put_array(to, name, PH_GGUF_F32, 3);
+    for (int i = 0; i < 3; i++) ph_gguf_add_real(to, v[i]);
+}
+
+void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {
+    static const char part[] = "clip.vision";
+    const ph_tower   *t = &m->spec.tower;
+    put_word(to, "general.architecture", "clip");
+    put_word(to, "general.type", "mmproj");
+    ph_gguf_put_int(to, "clip.has_vision_encoder", PH_GGUF_BOOL, 1);
+    ph_gguf_put_int(to, "clip.has_llava_projector", PH_GGUF_BOOL, !strcmp(m->family->projector, "mlp"));
+    put_word(to, "clip.projector_type", m->family->projector);
+    put_int(to, part, "image_size", t->image);
+    put_int(to, part, "patch_size", t->patch);
+    put_int(to, part, "embedding_length", t->d);
+    put_int(to, part, "feed_forward_length", t->d_ff);
+    put_int(to, part, "projection_dim", m->spec.bridge.d_out);
+    put_int(to, part, "block_count", t->n_layers);
+    put_int(to, part, "attention.head_count", t->n_heads);
+    put_real(to, part, "attention.layer_norm_epsilon", (double)t->norm_eps);
+    three(to, "clip.vision.image_mean", m->recipe.mean);
+    three(to, "clip.vision.image_std", m->recipe.std);
+    ph_gguf_put_int(to, "clip.use_gelu", PH_GGUF_BOOL, t->act == PH_ACT_GELU || t->act == PH_ACT_GELU_TANH);
+    ph_gguf_put_int(to, "clip.use_silu", PH_GGUF_BOOL, t->act == PH_ACT_SILU);
+    if (m->spec.bridge.shuffle > 1) put_int(to, part, "projector.scale_factor", m->spec.bridge.shuffle);
+    if (m->recipe.do_split) put_int(to, part, "preproc_image_size", m->recipe.size.longest_edge);
+    if (t->n_used == t->n_layers) return;
+    ph_gguf_put_array(to, "clip.vision.feature_layer", PH_GGUF_I32, 1);
+    ph_gguf_add_int(to, t->n_used);
+}
