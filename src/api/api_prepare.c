@@ -19,7 +19,7 @@ static void show(held *t, const ph_model *m, const ph_tile_layout *l, const ph_t
                                .height = l->height,
                                .rows = l->rows,
                                .cols = l->cols,
-                               .n_tokens = l->n_tiles * m->spec.bridge.tokens_per_tile,
+                               .n_tokens = ph_spec_tokens(&m->spec, l),
                                .pixels = made->pixels,
                                .u8 = made->u8};
 }

@@ -29,7 +29,7 @@ static ph_rc prepare(job *j, const char *path, ph_err *err) {
 static ph_rc save(const job *j, ph_err *err) {
     const ph_tile_layout *l = &j->tiles.layout;
     size_t                n = 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width;
-    const ph_weight       w[] = {
+    ph_weight             w[] = {
               {.name = "pixel_values",
                .dtype = PH_F32,
                .rank = 4,
@@ -49,12 +49,17 @@ static ph_rc save(const job *j, ph_err *err) {
                .bytes = j->pixels.rgb,
                .n_bytes = 3 * (size_t)j->pixels.width * (size_t)j->pixels.height},
     };
+    if (l->n_patches) { /* patches that are packed have their pixels in a row */
+        w[0].rank = 2;
+        w[0].dim[0] = l->n_patches;
+        w[0].dim[1] = (int64_t)(n / (size_t)l->n_patches);
+    }
     return ph_safetensors_write(j->out, w, sizeof w / sizeof *w, err);
 }
 
 static void print(const job *j, const char *path) {
     const ph_tile_layout *l = &j->tiles.layout;
-    int                   tokens = l->n_tiles * j->cli.opened->spec.bridge.tokens_per_tile;
+    int                   tokens = ph_spec_tokens(&j->cli.opened->spec, l);
     if (j->cli.is_json) {
         ph_cli_print_json(json_pack(
             "{si si si s[ii] s[ii] s[ii] si ss}", "tiles", l->n_tiles, "width", l->width, "height", l->height,

@@ -159,5 +159,7 @@ ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err);
  * all_logits the logits of every row of the last prefill are seen through a tap on "logits". */
 const int32_t *ph_turn_prompt_ids(const ph_turn *t, size_t *n);
 const float   *ph_turn_logits(const ph_turn *t);
+const int32_t (*ph_turn_positions(const ph_turn *t))[3]; /* time, height, width of each row of the prompt */
+int32_t ph_turn_next_position(const ph_turn *t);         /* of the row behind them */
 
 #endif

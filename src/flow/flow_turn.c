@@ -155,6 +155,14 @@ const int32_t *ph_turn_prompt_ids(const ph_turn *t, size_t *n) {
     return t->id;
 }
 
+const int32_t (*ph_turn_positions(const ph_turn *t))[3] {
+    return (const int32_t(*)[3])t->position;
+}
+
+int32_t ph_turn_next_position(const ph_turn *t) {
+    return t->next_position;
+}
+
 const float *ph_turn_logits(const ph_turn *t) {
     return t->logits;
 }

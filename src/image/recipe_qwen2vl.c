@@ -111,8 +111,10 @@ static ph_rc run(uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r, const
                  ph_arena *scratch, size_t *peak, ph_err *err) {
     ph_canvas canvas = ph_canvas_of(in);
     ph_window all = {0, 0, l->width, l->height};
-    return ph_resample(u8, 3 * (size_t)l->width, &canvas, l->width, l->height, &all, r->filter, scratch, peak,
-                       err);
+    /* The video class has no sibling in Pillow: torchvision's rounding is the trainer's own. */
+    int is_torch = r->processor == processors[1] && r->filter != PH_FILTER_NEAREST;
+    return ph_resample(u8, 3 * (size_t)l->width, &canvas, l->width, l->height, &all,
+                       is_torch ? r->filter | PH_FILTER_INT16 : r->filter, scratch, peak, err);
 }
 
 const ph_recipe_kind ph_recipe_qwen2vl = {

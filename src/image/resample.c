@@ -71,6 +71,18 @@ const char *ph_filter_name(ph_filter filter) {
     return (unsigned)filter < PH_N_FILTERS ? kernels[filter].name : "?";
 }
 
+static int is_int16(ph_filter filter) {
+    return (filter & PH_FILTER_INT16) != 0;
+}
+
+static double support_of(ph_filter filter) {
+    return kernels[filter & ~PH_FILTER_INT16].support;
+}
+
+static double kernel_at(ph_filter filter, double x) {
+    return kernels[filter & ~PH_FILTER_INT16].at(x);
+}
+
 ph_canvas ph_canvas_of(const ph_pixels *picture) {
     return (ph_canvas){.picture = *picture, .width = picture->width, .height = picture->height};
 }
@@ -87,7 +99,7 @@ typedef struct taps {
 
 static ph_rc taps_carve(taps *t, int in, int out, int n, ph_filter filter, ph_arena *scratch, ph_err *err) {
     double scale = (double)in / out;
-    double support = kernels[filter].support * (scale < 1.0 ? 1.0 : scale);
+    double support = support_of(filter) * (scale < 1.0 ? 1.0 : scale);
     t->n = n;
     t->reach = (int)ceil(support) * 2 + 1;
     PH_TRY(ph_arena_carve(scratch, (void **)&t->from, (size_t)n, sizeof *t->from, err));
@@ -100,30 +112,47 @@ static ph_rc taps_carve(taps *t, int in, int out, int n, ph_filter filter, ph_ar
 /* Source places that output place i reads; the same arithmetic with and without coefficients. */
 static void reach_of(int in, int out, int i, ph_filter filter, int *from, int *count) {
     double scale = (double)in / out, stretch = scale < 1.0 ? 1.0 : scale;
-    double support = kernels[filter].support * stretch, center = (i + 0.5) * scale;
+    double support = support_of(filter) * stretch, center = (i + 0.5) * scale;
     int    low = (int)(center - support + 0.5), high = (int)(center + support + 0.5);
     if (low < 0) low = 0;
     if (high > in) high = in;
     *from = low, *count = high - low;
 }
 
+/* The coefficients of output place i into exact, their sum 1; the first source place and how many. */
+static void weigh(taps *t, int in, int out, int i, ph_filter filter, int *low, int *count) {
+    double scale = (double)in / out, shrink = 1.0 / (scale < 1.0 ? 1.0 : scale);
+    double center = (i + 0.5) * scale, sum = 0.0;
+    reach_of(in, out, i, filter, low, count);
+    for (int j = 0; j < *count; j++) {
+        t->exact[j] = kernel_at(filter, (j + *low - center + 0.5) * shrink);
+        sum += t->exact[j];
+    }
+    for (int j = 0; j < *count && sum != 0.0; j++) t->exact[j] /= sum;
+}
+
+/* Fractional bits with which the largest coefficient of the axis still fits in 16, sign included. */
+static int int16_bits(taps *t, int in, int out, ph_filter filter) {
+    double most = 0;
+    int    bits = 0, low, count;
+    for (int i = 0; i < out; i++) {
+        weigh(t, in, out, i, filter, &low, &count);
+        for (int j = 0; j < count; j++) most = t->exact[j] > most ? t->exact[j] : most;
+    }
+    while (bits < FRACTION_BITS && (int)(0.5 + most * (1 << (bits + 1))) < 1 << 15) bits++;
+    return bits;
+}
+
 static void taps_fill(taps *t, int in, int out, int first, ph_filter filter) {
-    double scale = (double)in / out, stretch = scale < 1.0 ? 1.0 : scale, shrink = 1.0 / stretch;
+    int bits = is_int16(filter) ? int16_bits(t, in, out, filter) : FRACTION_BITS;
     for (int i = 0; i < t->n; i++) {
-        double   center = (first + i + 0.5) * scale, sum = 0.0;
         int      low, count;
         int32_t  total = 0;
         int32_t *k = &t->k[(size_t)i * (size_t)t->reach];
-        reach_of(in, out, first + i, filter, &low, &count);
+        weigh(t, in, out, first + i, filter, &low, &count);
         for (int j = 0; j < count; j++) {
-            t->exact[j] = kernels[filter].at((j + low - center + 0.5) * shrink);
-            sum += t->exact[j];
-        }
-        for (int j = 0; j < count; j++) {
-            double v = t->exact[j];
-            if (sum != 0.0) v /= sum;
-            v *= 1 << FRACTION_BITS;
-            k[j] = (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
+            double v = t->exact[j] * (1 << bits);
+            k[j] = (int32_t)(v < 0 ? v - 0.5 : v + 0.5) * (1 << (FRACTION_BITS - bits));
             total += k[j];
         }
         t->from[i] = low, t->count[i] = count, t->total[i] = total;
@@ -241,7 +270,7 @@ static ph_rc work_carve(work *w, const ph_canvas *c, int out_w, int out_h, const
                         ph_filter filter, ph_arena *scratch, ph_err *err) {
     int lost_h = c->height - out_h, lost_w = c->width - out_w;
     *w = (work){.is_across = lost_w != 0, .is_down = lost_h != 0};
-    w->is_down_first = lost_h > 0 && lost_h > 2 * (int64_t)lost_w;
+    w->is_down_first = !is_int16(filter) && lost_h > 0 && lost_h > 2 * (int64_t)lost_w;
     w->h.low = win->x, w->h.high = win->x + win->width;
     w->v.low = win->y, w->v.high = win->y + win->height;
     if (w->is_across) {

@@ -29,6 +29,10 @@ typedef enum ph_filter {
     PH_FILTER_BICUBIC = 3,
     PH_FILTER_BOX = 4,
     PH_FILTER_HAMMING = 5,
+    /* Added to one of the others: torchvision's arithmetic for 8-bit channels instead of Pillow's, as video
+     * processors use it: coefficients of 16 bits, always across before down (ATen's UpSampleKernel.cpp,
+     * antialiased). */
+    PH_FILTER_INT16 = 16,
 } ph_filter;
 enum { PH_N_FILTERS = 6 };
 

@@ -177,8 +177,8 @@ static void one(ph_model_desk *d, const ph_json *item, const ph_err *closed) {
     } else if (closed->code) {
         err = *closed;
         rc = closed->code;
-    } else if (ph_json_has(item, "video")) {
-        ph_case_skip(d->r, "videos are not read yet");
+    } else if (ph_json_has(item, "video") && !d->model->video_recipe.kind) {
+        ph_case_skip(d->r, "the videos of '%s' are not supported yet", d->model->source.type);
     } else if (!rc && lacks_vision(d, item)) {
         ph_case_skip(d->r, "the vision part of '%s' is not supported yet", d->model->source.type);
     } else if (!rc) {

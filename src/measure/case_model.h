@@ -34,9 +34,11 @@ typedef struct ph_model_case {
     ph_picture     picture[PH_CASE_PICTURES_MAX];
     ph_file        file[PH_CASE_PICTURES_MAX];
     ph_tiles       tiles[PH_CASE_PICTURES_MAX];
-    size_t         n_pictures;
-    int           *tile_of; /* [n_tiles]: equal pictures are seen once; where each tile was seen */
-    size_t         n_tiles, n_seen_tiles;
+    size_t         n_pictures, n_views; /* files; what the model sees: a video is one */
+    /* [n_tiles]: equal pictures are seen once; where each tile was seen.  Of packed patches a tile is what
+     * becomes one visual token. */
+    int   *tile_of;
+    size_t n_tiles, n_seen_tiles;
 } ph_model_case;
 
 /* model_picture.c: open, decode and prepare the case's pictures. */

@@ -116,14 +116,9 @@ static void each_resize(bench *b, const ph_json *cases) {
 
 /* ---- pipelines.json ---- */
 
-/* [n, h, w, 3] to [n, 3, h, w], as processors lay pixels out. */
-static void planar(uint8_t *to, const ph_tiles *t) {
-    size_t area = (size_t)t->layout.height * (size_t)t->layout.width;
-    for (int tile = 0; tile < t->layout.n_tiles; tile++, to += 3 * area) {
-        const uint8_t *from = t->u8 + (size_t)tile * 3 * area;
-        for (size_t i = 0; i < area; i++)
-            for (size_t c = 0; c < 3; c++) to[c * area + i] = from[3 * i + c];
-    }
+/* Levels as processors lay pixels out. */
+static void laid_out(uint8_t *to, const ph_tiles *t, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = t->u8[ph_tile_source(&t->layout, i)];
 }
 
 static ph_rc compare_valid(bench *b, const ph_json *valid, const ph_tiles *t, ph_err *err) {
@@ -155,7 +150,7 @@ static ph_rc check_pixels(bench *b, const ph_json *item, const ph_tiles *t, ph_e
         PH_TRY(ph_tensors_get(&b->piped, &ref, name, err));
         PH_TRY(ph_same_count(n, ref, err));
         PH_TRY(ph_arena_carve(&b->arena, &at, n, 1, err));
-        planar(at, t);
+        laid_out(at, t, n);
         ph_figure(b->r, ph_gap_bytes(at, n, ref, 0).diff, 0, "levels apart before rescaling");
     }
     if (ph_json_has(item, "tensor")) {
@@ -170,11 +165,12 @@ static ph_rc check_pixels(bench *b, const ph_json *item, const ph_tiles *t, ph_e
 
 /* pixel values = (u8 * rescale - mean) / std, in double, for every pixel. */
 static void check_normalised(bench *b, const ph_recipe *recipe, const ph_tiles *t) {
-    size_t area = (size_t)t->layout.height * (size_t)t->layout.width;
+    size_t n = 3 * (size_t)t->layout.height * (size_t)t->layout.width *
+               (size_t)(t->layout.n_tiles - t->layout.n_blank);
     double worst = 0;
-    for (size_t i = 0; i < 3 * area * (size_t)t->layout.n_tiles; i++) {
-        size_t c = i / area % 3, tile = i / (3 * area), at = i % area;
-        double v = t->u8[tile * 3 * area + at * 3 + c];
+    for (size_t i = 0; i < n; i++) {
+        size_t at = ph_tile_source(&t->layout, i), c = at % 3;
+        double v = t->u8[at];
         if (recipe->do_rescale) v *= recipe->rescale_factor;
         if (recipe->do_normalize) v = (v - recipe->mean[c]) / recipe->std[c];
         double diff = v - (double)t->pixels[i];
@@ -279,13 +275,42 @@ static ph_rc split_row(ph_report *r, const ph_json *row, int *is_right, ph_err *
     return PH_OK;
 }
 
+/* Both sides to multiples of a factor, the area within bounds. */
+static ph_rc area_row(ph_report *r, const ph_json *row, int *is_right, ph_err *err) {
+    int            w, h, factor, least, most;
+    char           text[256];
+    ph_recipe      recipe;
+    ph_tile_layout l;
+    (void)r;
+    PH_TRY(ph_json_size(row, "w", 1, 1 << 20, &w, err));
+    PH_TRY(ph_json_size(row, "h", 1, 1 << 20, &h, err));
+    PH_TRY(ph_json_size(row, "factor", 2, 512, &factor, err));
+    PH_TRY(ph_json_size(row, "min_pixels", 1, 1 << 30, &least, err));
+    PH_TRY(ph_json_size(row, "max_pixels", 1, 1 << 30, &most, err));
+    snprintf(text, sizeof text,
+             "{\"min_pixels\": %d, \"max_pixels\": %d, \"patch_size\": %d, \"merge_size\": %d}", least, most,
+             factor % 2 ? factor : factor / 2, factor % 2 ? 1 : 2);
+    json_t *config = json_loads(text, 0, NULL);
+    ph_rc   rc = read_recipe(&recipe, config, "Qwen2VLImageProcessor", err);
+    json_decref(config);
+    PH_TRY(rc);
+    rc = ph_recipe_layout(&l, &recipe, w, h, err);
+    ph_json out = ph_json_get(row, "out");
+    if (ph_json_kind_of(&out) == PH_JSON_TEXT) { /* the reference's refusal */
+        *is_right = rc == PH_ELIMIT;
+        return PH_OK;
+    }
+    PH_TRY(rc);
+    return pair_is(row, "out", l.height, l.width, is_right, err);
+}
+
 static const struct {
     const char *table;
     row_fn     *row;
     const char *why; /* it is skipped; NULL: it is not */
 } tables[] = {
     {"idefics3_splitting", split_row, NULL},
-    {"qwen2vl_smart_resize", NULL, "this size rule comes with its family"},
+    {"qwen2vl_smart_resize", area_row, NULL},
     {"internvl_tiled_canvas", NULL, "this size rule comes with its family"},
     {"mllama_canvas", NULL, "this size rule comes with its family"},
     {"llava_next_best_resolution", NULL, "this size rule comes with its family"},

@@ -77,6 +77,34 @@ static ph_rc open_picture(ph_model_case *c, size_t i, int is_lossy, ph_err *err)
     return ph_recipe_run(&c->tiles[i], &c->desk->model->recipe, &pixels, 1, &c->desk->arena, err);
 }
 
+/* Frames that the reference holds as pixels: [frames, h, w, 3]. */
+static ph_rc open_video(ph_model_case *c, ph_err *err) {
+    const ph_weight *w;
+    ph_pixels        pixels[PH_CASE_PICTURES_MAX];
+    PH_TRY(ph_tensors_get(&c->t, &w, "video_frames_u8", err));
+    if (w->dtype != PH_U8 || w->rank != 4 || w->dim[3] != 3 || !w->n_bytes ||
+        w->dim[0] > PH_CASE_PICTURES_MAX)
+        return PH_FAIL(err, PH_EMISMATCH, "%s: not the RGB pixels of at most %d frames", w->name,
+                       PH_CASE_PICTURES_MAX);
+    size_t n = (size_t)w->dim[0], frame = w->n_bytes / n;
+    for (size_t i = 0; i < n; i++) {
+        c->picture[i].name = "video_frames_u8";
+        PH_TRY(to_bmp(&c->desk->arena, w->bytes + i * frame, (size_t)w->dim[2], (size_t)w->dim[1],
+                      &c->picture[i], err));
+        PH_TRY(decode(c, &c->picture[i], &pixels[i], err));
+    }
+    c->picture[0].n_frames = (int)n;
+    c->picture[0].is_video = 1;
+    c->n_pictures = n;
+    c->n_views = 1;
+    return ph_recipe_run_video(&c->tiles[0], &c->desk->model->video_recipe, pixels, (int)n, 0, 1,
+                               &c->desk->arena, err);
+}
+
+static int units_of(const ph_tile_layout *l) {
+    return l->n_patches ? ph_tile_tokens(l) : l->n_tiles;
+}
+
 static int is_same(const ph_tiles *a, const ph_tiles *b) {
     const ph_tile_layout *l = &a->layout, *m = &b->layout;
     size_t                n = 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width;
@@ -89,15 +117,16 @@ static ph_rc map_tiles(ph_model_case *c, ph_err *err) {
     int    first_of[PH_CASE_PICTURES_MAX];
     void  *at;
     size_t n = 0;
-    for (size_t i = 0; i < c->n_pictures; i++) n += (size_t)c->tiles[i].layout.n_tiles;
+    for (size_t i = 0; i < c->n_views; i++) n += (size_t)units_of(&c->tiles[i].layout);
     PH_TRY(ph_arena_carve(&c->desk->arena, &at, n + 1, sizeof *c->tile_of, err));
     c->tile_of = at;
-    for (size_t i = 0; i < c->n_pictures; i++) {
+    for (size_t i = 0; i < c->n_views; i++) {
         size_t k = 0;
         while (k < i && !is_same(&c->tiles[k], &c->tiles[i])) k++;
         first_of[i] = k < i ? first_of[k] : (int)c->n_seen_tiles;
-        for (int t = 0; t < c->tiles[i].layout.n_tiles; t++) c->tile_of[c->n_tiles++] = first_of[i] + t;
-        if (k == i) c->n_seen_tiles += (size_t)c->tiles[i].layout.n_tiles;
+        int units = units_of(&c->tiles[i].layout);
+        for (int t = 0; t < units; t++) c->tile_of[c->n_tiles++] = first_of[i] + t;
+        if (k == i) c->n_seen_tiles += (size_t)units;
     }
     return PH_OK;
 }
@@ -114,6 +143,8 @@ ph_rc ph_model_case_pictures(ph_model_case *c, ph_err *err) {
         ph_rc rc = open_picture(c, i, is_lossy, err);
         if (rc) return ph_note(err, rc, "in the picture %s", names[i]);
     }
+    c->n_views = c->n_pictures;
+    if (!c->n_views && ph_json_has(&c->item, "video")) PH_TRY(open_video(c, err));
     return map_tiles(c, err);
 }
 

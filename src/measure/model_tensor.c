@@ -23,18 +23,21 @@ static ph_rc all_seen(ph_model_case *c, const ph_weight *ref, int index, ph_err 
     return PH_OK;
 }
 
-/* Where element `flat` of [tiles, 3, h, w] stands in the case's pictures. */
+/* Where element `flat` of all pixel values stands in the case's pictures. */
 typedef struct place {
     const ph_tiles *tiles;
-    size_t          plane, x; /* of the picture's own [n_tiles * 3] planes; offset in one */
+    size_t          at; /* in the picture's own */
 } place;
 
+static size_t values_of(const ph_tile_layout *l) {
+    return 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width;
+}
+
 static int find_pixel(const ph_model_case *c, size_t flat, place *out) {
-    for (size_t i = 0; i < c->n_pictures; i++) {
-        const ph_tile_layout *l = &c->tiles[i].layout;
-        size_t                area = (size_t)l->height * (size_t)l->width, n = 3 * area * (size_t)l->n_tiles;
+    for (size_t i = 0; i < c->n_views; i++) {
+        size_t n = values_of(&c->tiles[i].layout);
         if (flat < n) {
-            *out = (place){.tiles = &c->tiles[i], .plane = flat / area, .x = flat % area};
+            *out = (place){.tiles = &c->tiles[i], .at = flat};
             return 1;
         }
         flat -= n;
@@ -44,21 +47,16 @@ static int find_pixel(const ph_model_case *c, size_t flat, place *out) {
 
 static size_t count_pixels(const ph_model_case *c) {
     size_t n = 0;
-    for (size_t i = 0; i < c->n_pictures; i++) {
-        const ph_tile_layout *l = &c->tiles[i].layout;
-        n += 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width;
-    }
+    for (size_t i = 0; i < c->n_views; i++) n += values_of(&c->tiles[i].layout);
     return n;
 }
 
 static double level(const place *p) {
-    size_t area = (size_t)p->tiles->layout.height * (size_t)p->tiles->layout.width;
-    return p->tiles->u8[(p->plane / 3 * area + p->x) * 3 + p->plane % 3];
+    return p->tiles->u8[ph_tile_source(&p->tiles->layout, p->at)];
 }
 
 static double value(const place *p) {
-    size_t area = (size_t)p->tiles->layout.height * (size_t)p->tiles->layout.width;
-    return (double)p->tiles->pixels[p->plane * area + p->x];
+    return (double)p->tiles->pixels[p->at];
 }
 
 static ph_rc levels(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
@@ -88,7 +86,9 @@ static ph_rc samples(ph_model_case *c, const ph_weight *ref, int index, ph_err *
     const ph_weight *at;
     double           worst = 0;
     (void)index;
-    PH_TRY(ph_tensors_get(&c->t, &at, "pixel_values_sample_index", err));
+    char name[256];
+    snprintf(name, sizeof name, "%.200s_index", ref->name);
+    PH_TRY(ph_tensors_get(&c->t, &at, name, err));
     PH_TRY(ph_same_count(ph_ref_count(ref), at, err));
     for (size_t i = 0; i < ph_ref_count(ref); i++) {
         place  p;
@@ -107,9 +107,23 @@ static ph_rc valid(ph_model_case *c, const ph_weight *ref, int index, ph_err *er
     size_t at = 0, wrong = 0;
     (void)index;
     PH_TRY(ph_same_count(2 * c->n_tiles, ref, err));
-    for (size_t i = 0; i < c->n_pictures; i++)
+    for (size_t i = 0; i < c->n_views; i++)
         for (int k = 0; k < 2 * c->tiles[i].layout.n_tiles; k++)
             wrong += (double)c->tiles[i].valid[k] != ph_ref_at(ref, at++);
+    ph_figure(c->r, (double)wrong, 0, "%s", ref->name);
+    return PH_OK;
+}
+
+/* Time, height and width of every picture's grid of patches. */
+static ph_rc grids(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    size_t wrong = 0;
+    (void)index;
+    PH_TRY(ph_same_count(3 * c->n_views, ref, err));
+    for (size_t i = 0; i < c->n_views; i++) {
+        const ph_tile_layout *l = &c->tiles[i].layout;
+        const int             grid[3] = {l->grid_t, l->grid_h, l->grid_w};
+        for (size_t k = 0; k < 3; k++) wrong += !(fabs(grid[k] - ph_ref_at(ref, 3 * i + k)) < 0.5);
+    }
     ph_figure(c->r, (double)wrong, 0, "%s", ref->name);
     return PH_OK;
 }
@@ -320,6 +334,27 @@ static ph_rc final_logits(ph_model_case *c, const ph_weight *ref, int index, ph_
     return ph_probe_figure_logits(c->r, c->probe->final_logits, vocab(c), ref, c->atol_final, ref->name, err);
 }
 
+/* [3, rows]: where each row stands in time, height and width. */
+static ph_rc positions(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    size_t wrong = 0, n = c->probe->n_prompt;
+    (void)index;
+    PH_TRY(ph_same_count(3 * n, ref, err));
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < n; i++)
+            wrong += !(fabs(c->probe->positions[3 * i + k] - ph_ref_at(ref, k * n + i)) < 0.5);
+    ph_figure(c->r, (double)wrong, 0, "%s", ref->name);
+    return PH_OK;
+}
+
+/* How far positions are ahead of rows behind the prompt. */
+static ph_rc position_delta(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    PH_TRY(ph_same_count(1, ref, err));
+    double ours = (double)c->probe->next_position - (double)c->probe->n_prompt;
+    ph_figure(c->r, fabs(ours - ph_ref_at(ref, 0)), 0, "%s", ref->name);
+    return PH_OK;
+}
+
 /* ---- the table ---- */
 
 static ph_rc nothing(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
@@ -338,12 +373,22 @@ static const struct {
     {"pixel_values_sample", samples},
     {"pixel_values_sample_index", nothing}, /* with pixel_values_sample */
     {"pixel_attention_valid_hw", valid},
+    {"pixel_values_videos", values},
+    {"pixel_values_videos_u8", levels},
+    {"pixel_values_videos_sample", samples},
+    {"pixel_values_videos_sample_index", nothing},
+    {"video_frames_u8", nothing}, /* what was fed */
+    {"image_grid_thw", grids},
+    {"video_grid_thw", grids},
+    {"position_ids_thw", positions},
+    {"rope_delta", position_delta},
     {"vision_hidden_", vision_hidden},
     {"vision_selected", features},
     {"vision_last", features},
     {"vision_last_tile_first", first_tile},
     {"vision_last_tile_last", last_tile},
     {"image_features", visual},
+    {"video_features", visual},
     {"hidden_", hidden},
     {"hidden_last_pos", hidden_last},
     {"logits_last", logits_last},

@@ -161,6 +161,9 @@ static ph_rc copy_prompt(ph_probe *p, const ph_turn *t, ph_err *err) {
     const int32_t *ids = ph_turn_prompt_ids(t, &p->n_prompt);
     PH_TRY(copy(p, ids, p->n_prompt, sizeof *ids, &at, err));
     p->prompt = at;
+    PH_TRY(copy(p, ph_turn_positions(t), p->n_prompt, sizeof *ph_turn_positions(t), &at, err));
+    p->positions = at;
+    p->next_position = ph_turn_next_position(t);
     return PH_OK;
 }
 

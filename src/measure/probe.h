@@ -37,7 +37,9 @@ typedef struct ph_probe {
     int             is_recording;
     /* Of the newest plain question, carved from answer_arena: */
     ph_arena       answer_arena;
-    const int32_t *prompt; /* [n_prompt] */
+    const int32_t *prompt;        /* [n_prompt] */
+    const int32_t *positions;     /* [n_prompt, 3] of the answered question's prompt: time, height, width */
+    int32_t        next_position; /* of the row behind it */
     size_t         n_prompt;
     const float   *logits;       /* [vocab] after the prompt */
     const float   *final_logits; /* [vocab] that gave the last id */
