@@ -57,20 +57,26 @@ static void cache(const ph_session *s, const ph_done *d, ph_memory *m) {
             d->tokens * (size_t)l->n_heads * (size_t)(l->d_k + l->d_v) * ph_dtype_bytes(s->how.kv_dtype);
         pages += d->pages * ph_kv_page_bytes(&s->kv_spec, i);
     }
+    size_t beside = s->model->cross ? d->visual : 0;
+    for (int i = 0; i < s->model->n_cross_layers; i++) {
+        const ph_kv_layer *l = &s->model->cross_layer[i];
+        tokens += beside * (size_t)l->n_heads * (size_t)(l->d_k + l->d_v) * ph_dtype_bytes(s->how.kv_dtype);
+        pages += (beside + PH_KV_PAGE - 1) / PH_KV_PAGE * ph_kv_page_bytes(&s->cross_spec, i);
+    }
     m->kv = tokens;
     m->reserve += pages > tokens ? pages - tokens : 0;
 }
 
 static void tables(const ph_session *s, const ph_done *d, ph_memory *m) {
     size_t vocab = (size_t)s->model->spec.text.vocab, row = 9 * sizeof(int32_t) + sizeof(uint64_t);
-    m->pools = d->visual * (size_t)s->model->spec.text.d_model * sizeof(float) + d->tokens * row +
-               ph_sampler_bytes(vocab);
+    if (s->model->cross) row += sizeof(ph_sight);
+    m->pools = d->visual * s->d_visual * sizeof(float) + d->tokens * row + ph_sampler_bytes(vocab);
 }
 
 /* The process with its model open, as it was weighed, by what is known of it. */
 static void process(const ph_session *s, ph_memory *m) {
     const ph_model *model = s->model;
-    const ph_graph *g[PH_N_PARTS] = {model->vision, model->bridge, model->language};
+    const ph_graph *g[PH_N_PARTS] = {model->vision, model->bridge, model->language, model->cross};
     size_t          known = model->source.arena.size + model->chat_arena.size;
     for (int i = 0; i < PH_N_PARTS; i++)
         if (g[i]) known += g[i]->arena.size;
@@ -136,7 +142,7 @@ static void seeing(const ph_session *s, const ph_done *d, const ph_memory *see, 
     then.base += CODE_BYTES + PICTURE_CODE_BYTES;
     decode.input = whole(d->files) + d->decode;
     then.input += whole(d->files) + d->prepare;
-    then.pools = d->visual * (size_t)s->model->spec.text.d_model * sizeof(float);
+    then.pools = d->visual * s->d_visual * sizeof(float);
     ph_memory_sum(&decode);
     ph_memory_sum(&then);
     *out = decode.total > then.total ? decode : then;
@@ -167,6 +173,16 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     if (d.tiles || d.patches) {
         PH_TRY(need_of(s, PH_PART_VISION, &tiles, 0, &see, &vision_bytes, err));
         PH_TRY(need_of(s, PH_PART_BRIDGE, &tiles, 0, &see, &bridge_bytes, err));
+    }
+    if (s->model->cross && d.visual) {
+        ph_syms   fill = {{0}};
+        ph_memory cross = {0};
+        size_t    cross_bytes;
+        fill.at[PH_SYM_R] = least((size_t)h->chunk, d.visual);
+        PH_TRY(need_of(s, PH_PART_CROSS, &fill, 0, &cross, &cross_bytes, err));
+        language.weights += cross.weights;
+        if (cross.activations > language.activations) language.activations = cross.activations;
+        if (cross.input > language.input) language.input = cross.input;
     }
     loading(s, &out->phase[PH_PHASE_LOAD]);
     seeing(s, &d, &see, &out->phase[PH_PHASE_SEE]);

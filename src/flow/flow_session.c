@@ -40,6 +40,8 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
         PH_TRY(ph_recipe_layout(&l, &s->model->recipe, h->image_width, h->image_height, err));
         h->patches = l.n_patches;
     }
+    int together = s->model->spec.tower.tiles;
+    if (together > 1) h->tiles = (h->tiles + together - 1) / together * together;
     if (!h->engine_vision) h->engine_vision = "native";
     if (!h->engine_language) h->engine_language = "native";
     if (h->threads > 256) return PH_FAIL(err, PH_EUSAGE, "%d threads; at most 256", h->threads);
@@ -128,6 +130,12 @@ static void find_values(ph_session *s) {
     s->visual_rows = ph_graph_find(m->language, "visual_rows");
     s->visual_in = ph_graph_find(m->language, "visual");
     s->logits = ph_graph_find(m->language, "logits");
+    s->cross_seen = ph_graph_find(m->language, "cross_seen");
+    s->positions = ph_graph_find(m->language, "positions");
+    s->cross_visual = m->cross ? ph_graph_find(m->cross, "visual") : -1;
+    s->cross_rows = m->cross ? ph_graph_find(m->cross, "rows") : -1;
+    s->tile_ids = -1;
+    s->d_visual = (size_t)m->spec.text.d_model;
     s->pixels = s->features = s->bridge_in = s->visual_out = -1;
     s->patches = s->patch_rows = s->segments = s->windows = s->order = -1;
     if (!m->vision) return;
@@ -135,6 +143,8 @@ static void find_values(ph_session *s) {
     s->features = ph_graph_find(m->vision, "features");
     s->bridge_in = ph_graph_find(m->bridge, "features");
     s->visual_out = ph_graph_find(m->bridge, "visual");
+    s->tile_ids = ph_graph_find(m->vision, "tile_ids");
+    if (m->cross) s->d_visual = (size_t)m->spec.cross.d_in;
     if (!m->spec.packed.merge) return;
     s->patches = ph_graph_find(m->vision, "patches");
     s->patch_rows = ph_graph_find(m->vision, "rows");
@@ -160,7 +170,10 @@ static ph_rc compile_all(ph_session *s, ph_err *err) {
     PH_TRY(compile(s, PH_PART_LANGUAGE, m->language, s->how.engine_language, rows, err));
     if (!m->vision) return PH_OK;
     PH_TRY(compile(s, PH_PART_VISION, m->vision, s->how.engine_vision, tiles, err));
-    return compile(s, PH_PART_BRIDGE, m->bridge, s->how.engine_vision, tiles, err);
+    PH_TRY(compile(s, PH_PART_BRIDGE, m->bridge, s->how.engine_vision, tiles, err));
+    if (!m->cross) return PH_OK;
+    rows.at[PH_SYM_V] = rows.at[PH_SYM_S] = 0;
+    return compile(s, PH_PART_CROSS, m->cross, s->how.engine_language, rows, err);
 }
 
 /* All but memory: what a plan needs. */
@@ -180,6 +193,15 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
                               .context = s->how.context,
                               .tokens = (size_t)s->how.context * (size_t)s->how.sequences,
                               .dtype = s->how.kv_dtype};
+    if (!m->cross) return PH_OK;
+    size_t most = ph_cross_capacity(s);
+    if (most > INT32_MAX / (size_t)s->how.sequences)
+        return PH_FAIL(err, PH_ELIMIT, "%zu visual tokens in each of %d sequences", most, s->how.sequences);
+    s->cross_spec = s->kv_spec;
+    s->cross_spec.layer = m->cross_layer;
+    s->cross_spec.n_layers = m->n_cross_layers;
+    s->cross_spec.context = (int)most;
+    s->cross_spec.tokens = most * (size_t)s->how.sequences;
     return PH_OK;
 }
 
@@ -215,13 +237,15 @@ static ph_rc room(ph_session *s, ph_err *err) {
         if (!s->part[i].program) continue;
         PH_TRY(s->part[i].engine->def->need(s->part[i].program, &s->part[i].max, &need, &bytes, err));
         bytes = ph_round_up(bytes, PH_ALIGN);
-        if (i == PH_PART_LANGUAGE && bytes > s->scratch_bytes) s->scratch_bytes = bytes;
-        if (i != PH_PART_LANGUAGE && ph_add_over(see, bytes, &see))
+        int is_see = i == PH_PART_VISION || i == PH_PART_BRIDGE;
+        if (!is_see && bytes > s->scratch_bytes) s->scratch_bytes = bytes;
+        if (is_see && ph_add_over(see, bytes, &see))
             return PH_FAIL(err, PH_ELIMIT, "the vision part wants more memory than an address can name");
     }
     if (see > s->scratch_bytes) s->scratch_bytes = see;
     PH_TRY(ph_region_open(&s->scratch, s->scratch_bytes, err));
-    return ph_kv_open(&s->kv, &s->kv_spec, err);
+    PH_TRY(ph_kv_open(&s->kv, &s->kv_spec, err));
+    return s->model->cross ? ph_kv_open(&s->cross, &s->cross_spec, err) : PH_OK;
 }
 
 ph_rc ph_session_open(ph_session **out, const ph_model *m, const ph_session_options *o, ph_err *err) {
@@ -243,6 +267,7 @@ void ph_session_close(ph_session *s) {
     if (!s) return;
     close_ready(s);
     ph_kv_close(s->kv);
+    if (s->cross) ph_kv_close(s->cross);
     ph_region_close(&s->scratch);
     free(s);
 }
@@ -268,6 +293,7 @@ ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *er
         b.bytes -= before;
     }
     if (r->graph == s->model->language) b.kv = s->kv;
+    b.cross = s->cross;
     PH_TRY(def->bind(r->program, syms, &b, err));
     r->bound = *syms;
     r->is_bound = 1;

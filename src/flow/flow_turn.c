@@ -39,8 +39,9 @@ static size_t lay_out(ph_turn *t, unsigned char *at) {
     t->text_max = n * BYTES_A_TOKEN;
     t->text = carve(&r, t->text_max + 1);
     t->sampler_scratch = carve(&r, ph_sampler_bytes(vocab));
-    t->features =
-        s->model->vision ? carve(&r, n * (size_t)s->model->spec.text.d_model * sizeof(float)) : NULL;
+    size_t most = s->model->cross ? ph_cross_capacity(s) : n;
+    t->features = s->model->vision ? carve(&r, most * s->d_visual * sizeof(float)) : NULL;
+    t->sight = s->model->cross ? carve(&r, n * sizeof *t->sight) : NULL;
     return r.used;
 }
 
@@ -48,7 +49,11 @@ static ph_rc open_turn(ph_turn *t, ph_session *s, ph_err *err) {
     t->session = s;
     t->sequence = -1;
     t->stage = PH_STAGE_done;
+    int beside = -1;
     PH_TRY(ph_kv_begin(s->kv, &t->sequence, err));
+    if (s->cross) PH_TRY(ph_kv_begin(s->cross, &beside, err));
+    if (s->cross && beside != t->sequence)
+        return PH_FAIL(err, PH_EBUG, "sequence %d of one cache is %d of the other", t->sequence, beside);
     PH_TRY(ph_region_open(&t->memory, lay_out(t, NULL), err));
     lay_out(t, t->memory.at);
     PH_TRY(ph_arena_open_growing(&t->picture_arena, 64 << 10, err));
@@ -72,6 +77,7 @@ ph_rc ph_turn_open(ph_turn **out, ph_session *s, ph_err *err) {
 void ph_turn_close(ph_turn *t) {
     if (!t) return;
     if (t->sequence >= 0) ph_kv_end(t->session->kv, t->sequence);
+    if (t->sequence >= 0 && t->session->cross) ph_kv_end(t->session->cross, t->sequence);
     ph_speaker_close(t->speaker);
     ph_arena_close(&t->picture_arena);
     ph_arena_close(&t->text_arena);

@@ -7,7 +7,7 @@
 
 enum { PH_PICTURES_MAX = 64, PH_TURNS_MAX = 256 };
 
-typedef enum ph_part { PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE, PH_N_PARTS } ph_part;
+typedef enum ph_part { PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE, PH_PART_CROSS, PH_N_PARTS } ph_part;
 
 /* One graph, compiled; where its program stands in the session's scratch. */
 typedef struct ph_ready {
@@ -32,7 +32,10 @@ struct ph_session {
     ph_ready           part[PH_N_PARTS];
     ph_kv             *kv;
     ph_kv_spec         kv_spec;
-    ph_region          scratch; /* the programs of one phase at a time */
+    ph_kv             *cross; /* keys and values of pictures, where the decoder attends to them; or NULL */
+    ph_kv_spec         cross_spec;
+    size_t             d_visual; /* width of a visual token */
+    ph_region          scratch;  /* the programs of one phase at a time */
     size_t             scratch_bytes;
     const char        *isa;        /* of the kernels in use */
     int                tiles_seen; /* in the newest run of the vision part; or packed patches */
@@ -40,6 +43,7 @@ struct ph_session {
     int                n_turns;
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
+    int tile_ids, cross_visual, cross_rows, cross_seen, positions;
     int patches, patch_rows, segments, windows, order; /* towers over packed patches */
 };
 
@@ -72,6 +76,21 @@ typedef struct ph_view {
     int               is_seen;  /* its features stand already */
 } ph_view;
 
+/* What a row sees of the pictures beside the rows. */
+typedef struct ph_sight {
+    int32_t  begin, end; /* of the cross cache */
+    int32_t  sees;       /* 0: it is blind, whatever it attends to */
+    uint64_t key;        /* of what it sees; 0: nothing */
+} ph_sight;
+
+/* Splicing: the image tokens met so far, and where the pictures stand in the cross cache. */
+typedef struct ph_cross_look {
+    int32_t  begin[PH_PICTURES_MAX + 1], total; /* of each view without its blank tiles; these follow */
+    size_t   n_marks, first;                    /* the first of the run of neighbours that ends here */
+    int      was_mark, is_hidden;
+    ph_sight now;
+} ph_cross_look;
+
 struct ph_turn {
     ph_session        *session;
     int                sequence;
@@ -93,19 +112,22 @@ struct ph_turn {
     int32_t   view_position; /* where the picture that is being spliced begins */
     int32_t   next_position; /* of the row after the last */
     uint64_t *key;
-    size_t    n_prompt; /* rows of the prompt */
-    size_t    n_cached; /* of them already in the KV cache */
-    size_t    n_kept;   /* rows of the cache whose keys are known: what was run */
-    size_t    at;       /* next row to prefill */
-    int       n_image_tokens;
-    size_t    take;     /* rows of it in the chunk that is being run */
-    size_t    see_view; /* the picture being seen, and its next tile */
-    int       see_tile;
-    int       tile_at, tile_n; /* its tiles (or packed patches) in the chunk that is being seen */
-    ph_done   done;
-    size_t    decode_heap, picture_peak; /* bytes: the decoder's heap, pixels and tiles */
-    const float *logits;                 /* [vocab], until the next run of the language part */
-    int32_t      next;                   /* the sampled id */
+    ph_sight *sight; /* NULL: the model has no cross layers */
+    ph_cross_look look;
+    uint64_t      cross_key; /* of what the cross cache holds; 0: nothing */
+    size_t        n_prompt;  /* rows of the prompt */
+    size_t        n_cached;  /* of them already in the KV cache */
+    size_t        n_kept;    /* rows of the cache whose keys are known: what was run */
+    size_t        at;        /* next row to prefill */
+    int           n_image_tokens;
+    size_t        take;     /* rows of it in the chunk that is being run */
+    size_t        see_view; /* the picture being seen, and its next tile */
+    int           see_tile;
+    int           tile_at, tile_n; /* its tiles (or packed patches) in the chunk that is being seen */
+    ph_done       done;
+    size_t        decode_heap, picture_peak; /* bytes: the decoder's heap, pixels and tiles */
+    const float  *logits;                    /* [vocab], until the next run of the language part */
+    int32_t       next;                      /* the sampled id */
     /* The answer. */
     int32_t         *answer; /* [context] */
     size_t           n_answer;
@@ -125,7 +147,18 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *done, ph_plan *out,
 static inline uint64_t ph_turn_text_key(int32_t id) {
     return (uint64_t)(uint32_t)id;
 }
+/* The same of a row that sees something beside the rows. */
+static inline uint64_t ph_turn_sight_key(uint64_t key, const ph_sight *sight) {
+    return sight->key ? (key ^ sight->key) * 0xd6e8feb86659fd93u | (uint64_t)1 << 63 : key;
+}
 int ph_turn_hear(void *turn, const char *piece, size_t n);
+
+/* flow_cross.c.  Capacity: visual tokens a sequence; 0: no cross layers. */
+size_t   ph_cross_capacity(const ph_session *s);
+ph_rc    ph_cross_check(const ph_turn *t, size_t tokens, ph_err *err);
+void     ph_cross_begin(ph_turn *t);                 /* views are prepared; before the first row */
+ph_sight ph_cross_look_from(ph_turn *t, int32_t id); /* rows in order */
+ph_rc    ph_cross_fill(ph_turn *t, ph_err *err);     /* before rows are run; does nothing when all is there */
 
 /* After a failure: nothing of the question is kept; the cache holds what was complete. */
 void ph_turn_abandon(ph_turn *t);

@@ -45,6 +45,7 @@ static ph_rc check_tokens(ph_turn *t, ph_err *err) {
     int64_t tokens = 0;
     for (size_t i = 0; i < t->n_views; i++) tokens += t->view[i].n_visual;
     t->n_image_tokens = (int)(tokens < INT32_MAX ? tokens : INT32_MAX);
+    if (t->session->model->cross) return ph_cross_check(t, (size_t)tokens, err);
     if (tokens < t->session->how.context) return PH_OK;
     return PH_FAIL(err, PH_ECONTEXT,
                    "the %zu picture%s of this prompt take %lld tokens, but the context holds %d: use fewer "
@@ -138,7 +139,8 @@ static int find_seen(const ph_view *among, size_t n, ph_view *v) {
 
 /* Where each picture's visual tokens will stand among the turn's features. */
 static ph_rc place(ph_turn *t, ph_err *err) {
-    size_t room = (size_t)t->session->how.context, wanted = 0;
+    size_t room = t->session->model->cross ? ph_cross_capacity(t->session) : (size_t)t->session->how.context;
+    size_t wanted = 0;
     for (size_t i = 0; i < t->n_views; i++)
         if (!find_seen(t->old, t->n_old, &t->view[i])) wanted += (size_t)t->view[i].n_visual;
     if (t->features_rows + wanted > room) { /* holes of pictures no longer asked about: begin anew */

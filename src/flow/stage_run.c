@@ -14,6 +14,8 @@ typedef struct batch {
     ph_session *s;
     int32_t    *ids, *rows, *out_rows, *visual_rows; /* the program's own buffers */
     float      *visual;
+    float      *cross_seen; /* [R], or NULL; so below */
+    int32_t    *positions;
     ph_syms     syms;
     const float
         *first_visual; /* of a run of features that stand one after the other; NULL: they are gathered */
@@ -32,6 +34,8 @@ static ph_rc begin(batch *b, ph_session *s, int64_t rows, int64_t wanted, int64_
                  .ids = def->buffer(r->program, s->ids),
                  .rows = def->buffer(r->program, s->rows),
                  .out_rows = def->buffer(r->program, s->out_rows)};
+    if (s->cross_seen >= 0) b->cross_seen = def->buffer(r->program, s->cross_seen);
+    if (s->positions >= 0) b->positions = def->buffer(r->program, s->positions);
     if (s->visual_in < 0) return PH_OK;
     PH_TRY(def->lend(r->program, s->visual_in, NULL, err));
     b->visual_rows = def->buffer(r->program, s->visual_rows);
@@ -65,6 +69,12 @@ static void add_row(batch *b, ph_turn *t, size_t index, int is_wanted) {
     row[PH_ROW_SPAN] = t->span[index];
     row[PH_ROW_BACK] = t->back[index];
     row[PH_ROW_KIND] = t->feature[index] >= 0;
+    if (t->sight) {
+        row[PH_ROW_CROSS_BEGIN] = t->sight[index].begin;
+        row[PH_ROW_CROSS_END] = t->sight[index].end;
+    }
+    if (b->cross_seen) b->cross_seen[r] = t->sight && t->sight[index].sees ? 1.0F : 0.0F;
+    if (b->positions) b->positions[r] = t->position[index][0];
     if (t->feature[index] >= 0) add_visual(b, t, t->feature[index], r);
     if (is_wanted) b->out_rows[b->syms.at[PH_SYM_S]++] = r;
 }
@@ -106,6 +116,7 @@ ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
     size_t      vocab = (size_t)s->model->spec.text.vocab, rows = 0, chunk = (size_t)s->how.chunk, wanted = 0;
     const float *logits;
     batch        b;
+    for (size_t i = 0; i < n; i++) PH_TRY(ph_cross_fill(turns[i], err));
     for (size_t i = 0; i < n; i++) rows += turns[i]->n_prompt - turns[i]->at;
     rows = smaller(rows, chunk);
     PH_TRY(begin(&b, s, (int64_t)rows, (int64_t)(s->how.all_logits ? rows : smaller(n, rows)), (int64_t)rows,
@@ -144,6 +155,10 @@ static void set_said(ph_turn *t) {
     t->id[i] = t->next;
     t->feature[i] = -1;
     t->key[i] = ph_turn_text_key(t->next);
+    if (t->sight) { /* the reference shows what the last row of the prompt saw */
+        t->sight[i] = t->sight[i - 1];
+        t->key[i] = ph_turn_sight_key(t->key[i], &t->sight[i]);
+    }
     t->back[i] = 0;
     t->span[i] = (int32_t)i + 1;
     t->position[i][0] = t->position[i][1] = t->position[i][2] = t->next_position;

@@ -19,12 +19,15 @@ static ph_view *next_view(ph_turn *t) {
 }
 
 /* Put up to `room` tiles of the turn behind the `at` tiles that the input holds already. */
-static int take_tiles(ph_turn *t, float *pixels, int at, int room) {
+static int take_tiles(ph_turn *t, float *pixels, int32_t *ids, int at, int room) {
     ph_view *v = next_view(t);
     int      left = v->layout.n_tiles - t->see_tile, n = left < room ? left : room;
     size_t   tile = 3 * (size_t)v->layout.height * (size_t)v->layout.width;
     memcpy(pixels + (size_t)at * tile, v->tiles.pixels + (size_t)t->see_tile * tile,
            (size_t)n * tile * sizeof *pixels);
+    const ph_model *m = t->session->model;
+    for (int i = 0; ids && i < n; i++)
+        ids[at + i] = m->family->tile_id(&m->spec, &v->layout, t->see_tile + i);
     t->tile_at = at;
     t->tile_n = n;
     return n;
@@ -40,10 +43,14 @@ static ph_rc see_tiles(ph_turn *const *turns, size_t n, ph_err *err) {
     }
     syms.at[PH_SYM_I] = wanted < s->how.tiles ? wanted : s->how.tiles;
     PH_TRY(ph_part_ready(s, PH_PART_VISION, &syms, err));
-    float *pixels = s->part[PH_PART_VISION].engine->def->buffer(s->part[PH_PART_VISION].program, s->pixels);
+    float   *pixels = s->part[PH_PART_VISION].engine->def->buffer(s->part[PH_PART_VISION].program, s->pixels);
+    int32_t *ids =
+        s->tile_ids < 0
+            ? NULL
+            : s->part[PH_PART_VISION].engine->def->buffer(s->part[PH_PART_VISION].program, s->tile_ids);
     for (size_t i = 0; i < n && at < syms.at[PH_SYM_I]; i++) {
         if (!next_view(turns[i])) continue;
-        at += take_tiles(turns[i], pixels, at, (int)syms.at[PH_SYM_I] - at);
+        at += take_tiles(turns[i], pixels, ids, at, (int)syms.at[PH_SYM_I] - at);
         turns[i]->stage = PH_STAGE_drop;
         if (at > turns[i]->done.tiles) turns[i]->done.tiles = at;
     }
@@ -124,7 +131,7 @@ ph_rc ph_drop(ph_turn *const *turns, size_t n, ph_err *err) {
 static void keep_tiles(ph_turn *t, const float *visual) {
     const ph_spec *spec = &t->session->model->spec;
     ph_view       *v = next_view(t);
-    size_t         run = (size_t)spec->bridge.tokens_per_tile, d = (size_t)spec->text.d_model;
+    size_t         run = (size_t)spec->bridge.tokens_per_tile, d = t->session->d_visual;
     memcpy(t->features + (v->row + (size_t)t->see_tile * run) * d, visual + (size_t)t->tile_at * run * d,
            (size_t)t->tile_n * run * d * sizeof *visual);
     t->see_tile += t->tile_n;
@@ -134,7 +141,7 @@ static void keep_tiles(ph_turn *t, const float *visual) {
 
 /* The pictures that take_pictures() took, in the same order. */
 static void keep_pictures(ph_turn *t, const float *visual) {
-    size_t d = (size_t)t->session->model->spec.text.d_model;
+    size_t d = t->session->d_visual;
     for (int left = t->tile_n, at = t->tile_at; left;) {
         ph_view *v = next_view(t);
         int      patches = v->layout.n_patches, first = at / (v->layout.merge * v->layout.merge);

@@ -81,6 +81,7 @@ static ph_rc add_picture(splicing *s, int is_video, ph_err *err) {
         return PH_FAIL(err, PH_EMISMATCH, "the prompt has more image marks (%s) than pictures (%zu)",
                        m->spec.image_marker, s->t->n_views);
     const ph_view *v = &s->t->view[s->n_marks++];
+    if (m->spec.images_lead) return PH_OK; /* it stands already */
     PH_TRY(check_kind(v, is_video, err));
     PH_TRY(ph_arena_carve(s->arena, &at, PIECES_MAX, sizeof(ph_piece), err));
     ph_pieces pieces = {.at = at, .max = PIECES_MAX};
@@ -94,7 +95,7 @@ static ph_rc add_picture(splicing *s, int is_video, ph_err *err) {
         PH_TRY(add_run(s, v, first, p->n_visual, err));
         first += p->n_visual;
     }
-    if (first == v->n_visual) return PH_OK;
+    if (first == v->n_visual || (m->cross && !first)) return PH_OK;
     return PH_FAIL(err, PH_EBUG, "family %s: %d visual tokens in the prompt, %d made", m->family->name, first,
                    v->n_visual);
 }
@@ -161,11 +162,18 @@ static void add_row(rows *r, int32_t id, const row_place *p) {
     ph_turn *t = r->t;
     size_t   i = r->n++;
     if (i >= (size_t)t->session->how.context) return;
-    r->is_same = r->is_same && i < t->n_kept && t->key[i] == p->key;
+    uint64_t key = p->key;
+    ph_sight sight = {0};
+    if (t->sight) {
+        sight = ph_cross_look_from(t, id);
+        key = ph_turn_sight_key(key, &sight);
+    }
+    r->is_same = r->is_same && i < t->n_kept && t->key[i] == key;
     r->n_cached += (size_t)r->is_same;
     t->id[i] = id;
     t->feature[i] = p->feature;
-    t->key[i] = p->key;
+    t->key[i] = key;
+    if (t->sight) t->sight[i] = sight;
     t->back[i] = p->back;
     t->span[i] = (int32_t)i + 1 + p->ahead;
     memcpy(t->position[i], p->position, sizeof p->position);
@@ -199,7 +207,7 @@ static void add_visual_rows(rows *r, const visual_run *run) {
 }
 
 static ph_rc add_id(rows *r, int32_t id, ph_err *err) {
-    int vocab = r->t->session->model->spec.text.vocab;
+    int vocab = ph_decoder_ids(&r->t->session->model->spec.text);
     if (id < 0 || id >= vocab)
         return PH_FAIL(err, PH_EMISMATCH,
                        "the tokenizer gave id %d, but the model's embedding table has %d rows: tokenizer and "
@@ -246,7 +254,7 @@ static ph_rc take_ids(rows *r, const ph_question *q, ph_err *err) {
     int             token = 0;
     for (size_t i = 0; i < q->n_ids; i++) {
         int32_t id = q->ids[i];
-        if (!t->n_views || !is_visual(m, id)) {
+        if (!t->n_views || m->cross || !is_visual(m, id)) {
             PH_TRY(add_id(r, id, err));
             continue;
         }
@@ -270,17 +278,25 @@ static ph_rc check_context(const ph_turn *t, size_t n, ph_err *err) {
     return PH_FAIL(err, PH_ECONTEXT,
                    "the prompt takes %zu tokens (%d of them for pictures), but the context holds %d: shorten "
                    "it, use fewer or smaller pictures, or give a larger -c",
-                   n, t->n_image_tokens, context);
+                   n, t->session->model->cross ? 0 : t->n_image_tokens, context);
+}
+
+/* Pictures before everything; marks in the prompt then stand for nothing. */
+static void lead(rows *r) {
+    ph_turn *t = r->t;
+    for (size_t i = 0; i < t->n_views; i++)
+        add_visual_rows(r, &(visual_run){.view = &t->view[i], .n = t->view[i].n_visual});
 }
 
 static ph_rc fill(rows *r, splicing *s, ph_err *err) {
     const ph_question *q = r->t->question;
     if (q->ids) return take_ids(r, q, err);
+    if (r->t->session->model->spec.images_lead) lead(r);
     if (q->raw)
         PH_TRY(add_trusted(s, q->raw, strlen(q->raw), err));
     else
         PH_TRY(add_messages(s, q, err));
-    if (s->n_marks < r->t->n_views)
+    if (s->n_marks < r->t->n_views && !r->t->session->model->spec.images_lead)
         return PH_FAIL(err, PH_EMISMATCH, "the prompt has %zu image marks (%s) for %zu pictures", s->n_marks,
                        r->t->session->model->spec.image_marker, r->t->n_views);
     return encode(r, s,
@@ -293,7 +309,8 @@ static ph_rc fill(rows *r, splicing *s, ph_err *err) {
 static ph_rc splice_turn(ph_turn *t, ph_err *err) {
     splicing s = {.t = t, .arena = &t->text_arena};
     rows     r = {.t = t, .is_same = 1};
-    ph_rc    rc = fill(&r, &s, err);
+    if (t->sight) ph_cross_begin(t);
+    ph_rc rc = fill(&r, &s, err);
     if (!rc) rc = check_context(t, r.n, err);
     if (rc) {
         t->n_kept = r.n_cached; /* the keys behind were overwritten */

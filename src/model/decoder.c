@@ -205,15 +205,15 @@ static int embed_added(ph_deck *b, int table, int ids, int n, const char *name) 
     const float last[1] = {(float)(b->d->vocab - n - 1)}, unit[1] = {1};
     int         from = ph_graph_constant(g, "added.from", PH_F32, one, last);
     int         step = ph_graph_constant(g, "added.step", PH_F32, one, unit);
-    int         added = ph_names_weight(&b->names, g, ph_shape_of(2, ph_dim_of(n), ph_dim_of(b->d->d_model)),
-                                        "embed_tokens.additional_embedding.weight");
-    int         id = ph_graph_node(g, "Cast", PH_IN(ids), PH_ATTRS(PH_INT("to", ONNX_FLOAT)), "added.id");
-    int         over = ph_graph_node(g, "Sub", PH_IN(id, from), PH_NO_ATTRS, "added.beyond");
+    b->added = ph_names_weight(&b->names, g, ph_shape_of(2, ph_dim_of(n), ph_dim_of(b->d->d_model)),
+                               "embed_tokens.additional_embedding.weight");
+    int id = ph_graph_node(g, "Cast", PH_IN(ids), PH_ATTRS(PH_INT("to", ONNX_FLOAT)), "added.id");
+    int over = ph_graph_node(g, "Sub", PH_IN(id, from), PH_NO_ATTRS, "added.beyond");
     over = ph_graph_node(g, "Relu", PH_IN(over), PH_NO_ATTRS, "added.over");
     int index = ph_graph_node(g, "Sub", PH_IN(over, step), PH_NO_ATTRS, "added.below");
     index = ph_graph_node(g, "Relu", PH_IN(index), PH_NO_ATTRS, "added.index.real");
     int base = ph_graph_node(g, "Sub", PH_IN(id, over), PH_NO_ATTRS, "added.base.real");
-    int own = gather(b, added, whole(g, index, "added.index"), "added.rows");
+    int own = gather(b, b->added, whole(g, index, "added.index"), "added.rows");
     int large = gather(b, table, whole(g, base, "added.base"), "added.large");
     over = ph_build_reshape(g, over, (const int64_t[]){-1, 1}, 2, "added.column");
     over = ph_graph_node(g, "Cast", PH_IN(over), PH_ATTRS(PH_INT("to", ONNX_BOOL)), "added.is");
@@ -247,7 +247,9 @@ static int head(ph_deck *b, int x, int table) {
                                                 "lm_head.weight");
     int               logits = ph_graph_node(b->g, "Linear", PH_IN(x, w), PH_NO_ATTRS, "head");
     if (d->n_added) {
-        int more = ph_build_linear(b->g, &b->names, x, d->d_model, d->n_added, 0, "lm_head.additional_fc");
+        int more = d->is_tied ? ph_graph_node(b->g, "Linear", PH_IN(x, b->added), PH_NO_ATTRS, "head.added")
+                              : ph_build_linear(b->g, &b->names, x, d->d_model, d->n_added, 0,
+                                                "lm_head.additional_fc");
         logits = ph_graph_node(b->g, "Concat", PH_IN(logits, more), PH_ATTRS(PH_INT("axis", 1)), "head.all");
     }
     if (d->logit_softcap <= 0) return logits;

@@ -14,6 +14,7 @@ typedef struct ph_deck {
     const ph_decoder *d;
     ph_names          names;
     int               rows, kv;
+    int               added;           /* the table of the added vocabulary */
     int               cross, seen;     /* the state that pictures fill; "cross_seen"; -1: none */
     int               n_self, n_cross; /* layers built so far: each kind has a cache of its own */
     int               cos[PH_LAYER_KINDS_MAX], sin[PH_LAYER_KINDS_MAX];

@@ -361,7 +361,7 @@ static void build_tower(deck *b) {
             if (b->e.kept[k] == i) kept[k] = x;
     }
     x = norm(b, x, "layernorm_post");
-    x = ph_build_reshape(b->g, x, (const int64_t[]){-1, b->n + b->pad, t->d}, 3, "global.tiles");
+    x = ph_build_reshape(b->g, x, (const int64_t[]){-1, b->n + b->pad, t->d}, 3, "global.apart");
     x = together(b, add_form(b, x, "post_tile_positional_embedding"), "global.hidden.0");
     for (int i = 0; i < b->e.n_global && !b->g->rc; i++) {
         snprintf(as, sizeof as, "global.hidden.%d", i + 1);

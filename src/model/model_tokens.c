@@ -38,9 +38,9 @@ static ph_rc image_token(ph_model *m, ph_err *err) {
     if (spec->image_token <
         0) /* GGUF does not say; where the vocabulary has no such token, the rows do not need one */
         spec->image_token = ph_tokenizer_id(m->tokenizer, spec->image_marker, strlen(spec->image_marker));
-    if (spec->image_token >= spec->text.vocab)
+    if (spec->image_token >= ph_decoder_ids(&spec->text))
         return PH_FAIL(err, PH_EMISMATCH, "config.json: image token %d is outside the vocabulary of %d",
-                       spec->image_token, spec->text.vocab);
+                       spec->image_token, ph_decoder_ids(&spec->text));
     return PH_OK;
 }
 
@@ -50,7 +50,7 @@ ph_rc ph_model_open_tokens(ph_model *m, ph_err *err) {
     if (rc) return ph_note(err, rc, "while opening the tokenizer of %s", m->source.path);
     m->tokenizer_bytes = ph_tokenizer_bytes(m->tokenizer);
     PH_TRY(stops(m, err));
-    if (ph_tokenizer_count(m->tokenizer) > m->spec.text.vocab)
+    if (ph_tokenizer_count(m->tokenizer) > ph_decoder_ids(&m->spec.text))
         m->has_orphans = 1; /* ids that the model has no row for: refused when they occur, not before */
     return image_token(m, err);
 }

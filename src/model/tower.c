@@ -51,7 +51,7 @@ ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err) {
     for (size_t i = 0; type && i < sizeof defaults / sizeof *defaults; i++)
         if (!strcmp(type, defaults[i].type)) act = defaults[i].act, eps = defaults[i].eps;
     PH_TRY(ph_keys_int(k, "num_hidden_layers", 1, 1024, &t->n_layers, err));
-    PH_TRY(ph_keys_int(k, "hidden_size", 1, 1 << 16, &t->d, err));
+    PH_TRY(ph_keys_int(k, ph_keys_has(k, "hidden_size") ? "hidden_size" : "embed_dim", 1, 1 << 16, &t->d, err));
     PH_TRY(ph_keys_int(k, "num_attention_heads", 1, 1 << 10, &t->n_heads, err));
     PH_TRY(ph_keys_int(k, "intermediate_size", 1, 1 << 18, &t->d_ff, err));
     PH_TRY(read_side(k, "image_size", 1 << 14, &t->image, err));

@@ -11,6 +11,8 @@
 static const struct {
     const char *name, *source;
 } table[] = {
+    {"blip2", EACH "{% if m.role == 'assistant' %}{{ ' ' ~ m.content|trim ~ '. ' }}{% else %}"
+                   "{{ 'Question: ' ~ m.content|trim ~ ' Answer:' }}{% endif %}" END},
     {"chatml", EACH "{{ '<|im_start|>' ~ m.role ~ '\\n' ~ m.content ~ '<|im_end|>\\n' }}" END REPLY(
                    "<|im_start|>assistant\\n")},
     {"gemma", "{{ bos_token }}{% set ns = namespace(lead='') %}" EACH
@@ -18,6 +20,12 @@ static const struct {
               "{{ '<start_of_turn>' ~ ('model' if m.role == 'assistant' else m.role) ~ '\\n' ~ ns.lead ~ "
               "m.content|trim ~ '<end_of_turn>\\n' }}"
               "{% set ns.lead = '' %}{% endif %}" END REPLY("<start_of_turn>model\\n")},
+    {"idefics",
+     "{{ bos_token }}" EACH "{{ m.role|capitalize ~ ':' }}{% set ns = namespace(last=false) %}"
+     "{% for c in m.content %}{% if c.type == 'image' %}"
+     "{{ ('' if ns.last else '<fake_token_around_image>') ~ '<image><fake_token_around_image>' }}"
+     "{% set ns.last = true %}{% else %}{{ c.text }}{% set ns.last = false %}{% endif %}{% endfor %}"
+     "{{ '\\n' }}" END REPLY("Assistant:")},
     {"llama2", "{% set ns = namespace(sys='') %}" EACH
                "{% if m.role == 'system' %}{% set ns.sys = '<<SYS>>\\n' ~ m.content ~ '\\n<</SYS>>\\n\\n' %}"
                "{% elif m.role == 'user' %}{{ bos_token ~ '[INST] ' ~ ns.sys ~ m.content|trim ~ ' [/INST]' "
