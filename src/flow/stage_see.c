@@ -128,12 +128,29 @@ ph_rc ph_drop(ph_turn *const *turns, size_t n, ph_err *err) {
     return PH_OK;
 }
 
+/* Tokens whose order is not that of the tiles: those of the tiles that were seen now. */
+static void keep_anyres(ph_turn *t, const ph_view *v, const float *visual) {
+    const ph_spec *spec = &t->session->model->spec;
+    int            run = spec->bridge.tokens_per_tile + 1;
+    size_t         d = (size_t)spec->bridge.d_out;
+    for (int k = 0; k < v->n_visual; k++) {
+        int from = ph_anyres_source(spec, &v->layout, k), tile = from / run - t->see_tile;
+        if (tile < 0 || tile >= t->tile_n) continue;
+        memcpy(t->features + (v->row + (size_t)k) * d,
+               visual + ((size_t)(t->tile_at + tile) * (size_t)run + (size_t)(from % run)) * d,
+               d * sizeof *visual);
+    }
+}
+
 static void keep_tiles(ph_turn *t, const float *visual) {
     const ph_spec *spec = &t->session->model->spec;
     ph_view       *v = next_view(t);
     size_t         run = (size_t)spec->bridge.tokens_per_tile, d = t->session->d_visual;
-    memcpy(t->features + (v->row + (size_t)t->see_tile * run) * d, visual + (size_t)t->tile_at * run * d,
-           (size_t)t->tile_n * run * d * sizeof *visual);
+    if (spec->bridge.has_newline)
+        keep_anyres(t, v, visual);
+    else
+        memcpy(t->features + (v->row + (size_t)t->see_tile * run) * d, visual + (size_t)t->tile_at * run * d,
+               (size_t)t->tile_n * run * d * sizeof *visual);
     t->see_tile += t->tile_n;
     if (t->see_tile == v->layout.n_tiles) v->is_seen = 1;
     t->stage = next_view(t) ? PH_STAGE_see : PH_STAGE_splice;

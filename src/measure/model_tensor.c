@@ -198,6 +198,11 @@ static ph_rc visual(ph_model_case *c, const ph_weight *ref, int index, ph_err *e
     return tiles(c, "visual", ref, 0, c->n_tiles, err);
 }
 
+static ph_rc queries(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    return tiles(c, "bridge.queries", ref, 0, c->n_tiles, err);
+}
+
 /* ---- language ---- */
 
 /* Hidden state i of the reference: the last one is taken behind the final norm. */
@@ -387,6 +392,7 @@ static const struct {
     {"vision_last", features},
     {"vision_last_tile_first", first_tile},
     {"vision_last_tile_last", last_tile},
+    {"qformer_output", queries},
     {"image_features", visual},
     {"video_features", visual},
     {"hidden_", hidden},

@@ -95,6 +95,7 @@ static ph_rc set_taps(ph_probe *p, ph_err *err) {
     PH_TRY(numbered(p, m->vision, "vision.hidden.", m->vision ? m->spec.tower.n_layers : -1, err));
     add_tap(p, m->vision, "vision.normed");
     add_tap(p, m->vision, "features");
+    add_tap(p, m->bridge, "bridge.queries");
     add_tap(p, m->bridge, "visual");
     p->tap[p->n_seen] =
         (ph_session_tap){.graph = m->language->name, .value = "logits", .see = keep_logits, .arg = p};

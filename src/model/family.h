@@ -127,8 +127,15 @@ typedef struct ph_packed_inputs {
 } ph_packed_inputs;
 void ph_packed_fill(const ph_spec *spec, const ph_tiles *picture, int first, const ph_packed_inputs *in);
 
+/* Anyres (LLaVA-NeXT): the whole picture's tokens, then those of the grid, row by row across its tiles, without
+ * the rows or columns that are padding, each row with a newline behind. */
+int ph_anyres_tokens(const ph_spec *spec, const ph_tile_layout *tiles);
+/* Where token `token` stands among the bridge's rows of all tiles, tokens_per_tile + 1 a tile. */
+int ph_anyres_source(const ph_spec *spec, const ph_tile_layout *tiles, int token);
+
 /* Visual tokens of a picture, whatever the tower. */
 static inline int ph_spec_tokens(const ph_spec *spec, const ph_tile_layout *tiles) {
+    if (spec->bridge.has_newline) return ph_anyres_tokens(spec, tiles);
     return tiles->n_patches ? ph_tile_tokens(tiles) : tiles->n_tiles * spec->bridge.tokens_per_tile;
 }
 

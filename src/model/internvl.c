@@ -173,7 +173,6 @@ const ph_family ph_family_internvl = {
     .hf_class = "InternVLForConditionalGeneration",
     .hf_prefix = hf_prefix,
     .hf_vision = "internvl_vision",
-    .text = "qwen2",
     .template_ = "chatml",
     .source = "arXiv:2404.16821; transformers modeling_internvl.py",
 };

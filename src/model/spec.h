@@ -117,7 +117,16 @@ typedef struct ph_bridge_spec {
     ph_act act;
     int    has_bias;
     int    tokens_per_tile;
+    int    has_newline; /* anyres: rows of the grid end in a learned vector, the last of each tile's rows */
 } ph_bridge_spec;
+
+/* A bridge of queries: learned rows that attend to a tile's features, layer by layer (BLIP-2's Q-Former). */
+typedef struct ph_query_spec {
+    int    n_layers, n_heads, d, d_ff, n_queries, d_features;
+    int    every; /* layers i with i % every == 0 attend to the features */
+    ph_act act;
+    float  norm_eps;
+} ph_query_spec;
 
 /* Cross attention: visual tokens do not stand among the rows; some layers of the decoder attend to them.
  * What a row sees follows from the image tokens before it:
@@ -144,11 +153,13 @@ typedef struct ph_spec {
     ph_tower       tower;
     ph_packed      packed;
     ph_bridge_spec bridge;
+    ph_query_spec  query;
     ph_cross_spec  cross;
     int32_t        image_token;  /* id that marks a visual row; -1: none */
     const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
     int32_t        video_token;  /* the same for videos; -1 and NULL: the family has none */
     const char    *video_marker;
+    int            images_lead;       /* pictures stand before everything, BOS included (BLIP-2) */
     int            image_sees_itself; /* tokens of one run of visual tokens see each other, both ways */
     const char
            *image_after; /* stands behind the marker where a template takes plain strings; NULL: nothing */

@@ -1,0 +1,85 @@
+/* llava_next.c - LLaVA-NeXT: LLaVA's tower and MLP over the whole picture and over tiles of a larger one.
+ *
+ *     features [I, n, d] ─ Linear act Linear ─ [I, n, d_model] ─ Concat newline ─ visual [I, n + 1, d_model]
+ *
+ * The newline vector rides along as one row more of each tile; anyres.c says which rows become tokens, in
+ * which order.  A picture stands in the prompt as one run of them.
+ *
+ * Source: arXiv:2310.03744 and the LLaVA-NeXT report (2024-01-30); reference: transformers
+ * modeling_llava_next.py, processing_llava_next.py.
+ */
+#include "model/family.h"
+
+#include <string.h>
+
+static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
+    ph_keys     vision = ph_keys_vision(s), top = ph_keys_top(s);
+    const char *type = ph_keys_type(&vision);
+    ph_tower   *t = &out->tower;
+    PH_TRY(ph_family_llava.spec(s, out, err));
+    if (type && !strcmp(type, "siglip_vision_model")) { /* no class token: all rows are patches */
+        t->has_class = t->has_pre_norm = t->drop_class = 0;
+        t->has_patch_bias = 1;
+    } else if (!t->drop_class) {
+        return PH_FAIL(
+            err, PH_EUNSUP,
+            "%s: vision_feature_select_strategy 'full' leaves a class token in each tile, and tiles "
+            "would no longer be squares",
+            top.where);
+    }
+    out->bridge.tokens_per_tile = ph_tower_patches(t);
+    out->bridge.has_newline = 1;
+    return PH_OK;
+}
+
+static int newline(ph_graph *g, const ph_spec *spec, const ph_source *s) {
+    ph_names names = {.weights = ph_source_vision_weights(s), .prefix = "", .head_prefix = ""};
+    if (!ph_names_find(&names, "image_newline")) names.prefix = "model.";
+    return ph_names_weight(&names, g, ph_shape_of(1, ph_dim_of(spec->bridge.d_out)), "image_newline");
+}
+
+static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
+    const ph_bridge_spec *b = &spec->bridge;
+    ph_names              names;
+    ph_err                err = {0};
+    if (ph_names_bridge(s, &names, &err)) {
+        ph_graph_fail(g, err.code, "%s", err.msg);
+        return;
+    }
+    int features = ph_graph_input(
+        g, "features", PH_F32,
+        ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(b->tokens_per_tile), ph_dim_of(b->d_in)));
+    int x = ph_build_linear(g, &names, features, b->d_in, b->d_hidden, b->has_bias, "linear_1");
+    x = ph_build_act(g, x, b->act, "bridge.act");
+    x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, b->has_bias, "linear_2");
+    int line = ph_build_repeat(g, features, newline(g, spec, s), "newline");
+    x = ph_graph_node(g, "Concat", PH_IN(x, line), PH_ATTRS(PH_INT("axis", 1)), "bridge.rows");
+    ph_graph_output(g, x, "visual");
+}
+
+static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
+    ph_family_llava.vision(g, spec, s);
+}
+
+static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err) {
+    return ph_pieces_run(out, ph_anyres_tokens(spec, tiles), err);
+}
+
+static const char *const hf_prefix[] = {"language_model.model.", "language_model.",
+                                        "vision_tower.vision_model.", "multi_modal_projector."};
+static const char *const types[] = {"llava_next", NULL};
+
+const ph_family ph_family_llava_next = {
+    .name = "llava_next",
+    .kind = PH_FAMILY_VISION_LANGUAGE,
+    .types = types,
+    .spec = spec,
+    .vision = vision,
+    .bridge = bridge,
+    .image = image,
+    .hf_class = "LlavaNextForConditionalGeneration",
+    .hf_prefix = hf_prefix,
+    .hf_vision = "clip_vision_model",
+    .template_ = "llama2",
+    .source = "LLaVA-NeXT, 2024-01-30; transformers modeling_llava_next.py",
+};
