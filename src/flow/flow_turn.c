@@ -91,12 +91,13 @@ static int frames_of(const ph_picture *p) {
 
 static ph_rc check_pictures(const ph_question *q, ph_err *err) {
     size_t n = 0;
-    for (size_t i = 0; i < q->n_pictures; i += (size_t)frames_of(&q->pictures[i]), n++)
+    for (size_t i = 0; i < q->n_pictures && n <= PH_PICTURES_MAX;
+         i += (size_t)frames_of(&q->pictures[i]), n++)
         if ((size_t)frames_of(&q->pictures[i]) > q->n_pictures - i)
             return PH_FAIL(err, PH_EUSAGE, "a video of %d frames, but only %zu pictures follow",
                            q->pictures[i].n_frames, q->n_pictures - i);
     if (n <= PH_PICTURES_MAX) return PH_OK;
-    return PH_FAIL(err, PH_ELIMIT, "%zu pictures in one prompt; at most %d", n, PH_PICTURES_MAX);
+    return PH_FAIL(err, PH_ELIMIT, "more than %d pictures in one prompt", PH_PICTURES_MAX);
 }
 
 static void take_pictures(ph_turn *t, const ph_question *q) {
@@ -104,14 +105,24 @@ static void take_pictures(ph_turn *t, const ph_question *q) {
     for (size_t i = 0; i < q->n_pictures; i += (size_t)frames_of(&q->pictures[i]))
         t->view[t->n_views++] = (ph_view){
             .file = q->pictures[i], .frame = &q->pictures[i], .n_frames = frames_of(&q->pictures[i])};
+    t->n_stretches = 0;
+    if (q->sound)
+        t->view[t->n_views++] = (ph_view){.file = {.bytes = q->sound->bytes, .n = q->sound->n, .name = q->sound->name},
+                                          .is_sound = 1,
+                                          .stretch = q->sound->stretch};
 }
 
 static ph_rc check(const ph_turn *t, const ph_question *q, ph_err *err) {
     PH_TRY(check_pictures(q, err));
+    if (q->sound && q->n_pictures)
+        return PH_FAIL(err, PH_EUSAGE, "a question about a sound and pictures: no model here takes both");
     if (q->answer_max < 0) return PH_FAIL(err, PH_EUSAGE, "an answer of %d tokens", q->answer_max);
     if (!q->ids && !q->raw && !q->n_messages)
         return PH_FAIL(err, PH_EUSAGE, "an empty conversation: there is nothing to answer");
-    (void)t;
+    if (t->session->model->spec.embed.d && !q->is_embedding)
+        return PH_FAIL(err, PH_EUNSUP,
+                       "%s places texts and pictures side by side; it does not answer: use pinhole embed",
+                       t->session->model->source.path);
     return ph_sampling_check(&q->sampling, err);
 }
 
@@ -198,7 +209,8 @@ void ph_turn_answer(const ph_turn *t, ph_answer *out) {
                        .prompt_tokens = (int)t->n_prompt,
                        .image_tokens = t->n_image_tokens,
                        .cached_tokens = (int)t->n_cached,
-                       .stop = t->stop};
+                       .stop = t->stop,
+                       .stretches = t->n_stretches};
     memcpy(out->stage_ms, t->stage_ms, sizeof out->stage_ms);
     predict(t, &out->predicted);
     if (ph_mem_read(&mem)) {

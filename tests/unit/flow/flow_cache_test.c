@@ -131,6 +131,10 @@ void test_cache_pictures_idefics3(void) {
     pictures(FH_IDEFICS3);
 }
 
+void test_cache_pictures_qwen25vl(void) {
+    pictures(FH_QWEN25VL);
+}
+
 static void put32(uint8_t *at, uint32_t v) {
     for (int i = 0; i < 4; i++) at[i] = (uint8_t)(v >> (8 * i));
 }

