@@ -120,6 +120,7 @@ static ph_rc check_storage(ph_graph *g, const char *name, const ph_shape *shape,
     PH_TRY(ph_shape_count(shape, NULL, &count, &g->err));
     cols = shape->rank ? shape->dim[shape->rank - 1].mul : 1;
     if (cols) rows = count / cols;
+    if (s->form) return PH_OK; /* whoever made it has checked its planes against this shape: storage.h */
     if (s->n_planes != 1)
         return PH_FAIL(&g->err, PH_EUNSUP, "graph %s: weight %s is stored in %d planes, only 1 is read",
                        g->name, name, s->n_planes);
@@ -142,10 +143,11 @@ int ph_graph_weight(ph_graph *g, const char *name, ph_shape shape, ph_storage st
         rc = PH_FAIL(&g->err, PH_EFORMAT, "weight %s has no storage type", name);
     if (!rc) rc = check_storage(g, name, &shape, &storage);
     if (rc) return stick(g, rc);
-    return add_value(
-        g, name,
-        (ph_value){
-            .cls = PH_VALUE_CONSTANT, .dtype = seen_as(storage.dtype), .shape = shape, .storage = storage});
+    return add_value(g, name,
+                     (ph_value){.cls = PH_VALUE_CONSTANT,
+                                .dtype = storage.form ? PH_F32 : seen_as(storage.dtype),
+                                .shape = shape,
+                                .storage = storage});
 }
 
 int ph_graph_constant(ph_graph *g, const char *name, ph_dtype dtype, ph_shape shape, const void *data) {

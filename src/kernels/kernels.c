@@ -132,6 +132,16 @@ static void run_generic(const ph_kernels *k, ph_dtype t, float *y, size_t y_stri
     }
 }
 
+void ph_linear_run_stored(const ph_kernels *k, const ph_storage *s, size_t first, float *y, size_t y_stride,
+                          const float *x, size_t x_stride, size_t rows, size_t cols, size_t n,
+                          float *scratch) {
+    for (size_t c = 0; c < cols; c += PH_LINEAR_SCRATCH_ROWS) {
+        size_t some = cols - c < PH_LINEAR_SCRATCH_ROWS ? cols - c : PH_LINEAR_SCRATCH_ROWS;
+        for (size_t i = 0; i < some; i++) ph_storage_row(s, first + c + i, n, &scratch[i * n]);
+        k->linear_F32(&y[c], y_stride, x, x_stride, scratch, n * sizeof *scratch, rows, some, n, NULL);
+    }
+}
+
 void ph_linear_run(const ph_kernels *k, ph_linear l, float *y, size_t y_stride, const float *x,
                    size_t x_stride, const void *w, size_t w_stride, size_t rows, size_t cols, size_t n,
                    float *scratch) {

@@ -21,6 +21,7 @@
 
 #include "base/cpu.h"
 #include "tensor/dtype.h"
+#include "tensor/storage.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -131,5 +132,9 @@ ph_linear ph_linear_of(const ph_kernels *k, ph_dtype t);
 void      ph_linear_run(const ph_kernels *k, ph_linear l, float *y, size_t y_stride, const float *x,
                         size_t x_stride, const void *w, size_t w_stride, size_t rows, size_t cols, size_t cols_k,
                         float *scratch);
+/* The same for weights in any storage: rows [first, first + cols) of s, unpacked a few at a time. */
+void ph_linear_run_stored(const ph_kernels *k, const ph_storage *s, size_t first, float *y, size_t y_stride,
+                          const float *x, size_t x_stride, size_t rows, size_t cols, size_t n,
+                          float *scratch);
 
 #endif

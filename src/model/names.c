@@ -138,8 +138,11 @@ ph_rc ph_names_text(const ph_source *s, ph_names *out, ph_err *err) {
         {"", ""},
     };
     static const char *const probes[] = {"embed_tokens.weight", NULL};
-    *out =
-        (ph_names){.weights = ph_source_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
+    *out = (ph_names){.quant = &s->quant,
+                      .weights = ph_source_weights(s),
+                      .is_gguf = s->is_gguf,
+                      .prefix = "",
+                      .head_prefix = ""};
     if (out->is_gguf) return PH_OK;
     if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
     return PH_FAIL(err, PH_EMISMATCH,
@@ -161,8 +164,11 @@ ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err) {
     };
     static const char *const probes[] = {"embeddings.patch_embedding.weight", "patch_embed.proj.weight",
                                          "embeddings.patch_embeddings.projection.weight", NULL};
-    *out = (ph_names){
-        .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
+    *out = (ph_names){.quant = &s->quant,
+                      .weights = ph_source_vision_weights(s),
+                      .is_gguf = s->is_gguf,
+                      .prefix = "",
+                      .head_prefix = ""};
     if (out->is_gguf) return PH_OK;
     if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
     return PH_FAIL(
@@ -186,8 +192,11 @@ ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err) {
     static const char *const probes[] = {
         "linear_1.weight",     "modality_projection.proj.weight", "mm_input_projection_weight",
         "merger.mlp.0.weight", "language_projection.weight",      NULL};
-    *out = (ph_names){
-        .weights = ph_source_vision_weights(s), .is_gguf = s->is_gguf, .prefix = "", .head_prefix = ""};
+    *out = (ph_names){.quant = &s->quant,
+                      .weights = ph_source_vision_weights(s),
+                      .is_gguf = s->is_gguf,
+                      .prefix = "",
+                      .head_prefix = ""};
     if (out->is_gguf) return PH_OK;
     if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
     return PH_FAIL(err, PH_EMISMATCH,
@@ -215,9 +224,13 @@ static int take_storage(ph_graph *g, const ph_weight *w, const char *full, int64
  */
 static int find_storage(const ph_names *n, ph_graph *g, const ph_shape *shape, const char *name,
                         ph_storage *out) {
-    char full[256], has[96], wants[96];
+    char   full[256], has[96], wants[96];
+    ph_err err = {0};
     ph_names_full(n, name, full, sizeof full);
     const ph_weight *w = ph_weights_find(n->weights, full);
+    ph_rc            rc = ph_names_planes(n, full, shape, out, &err);
+    if (rc) ph_graph_fail(g, rc, "%s", err.msg);
+    if (rc || out->form) return !rc;
     if (!w) {
         ph_graph_fail(g, PH_EMISMATCH, "tensor %s is missing from the weights, but the config asks for it",
                       full);
@@ -289,30 +302,34 @@ int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int f
     const uint8_t  *at = p->bytes;
     ph_storage view = ph_storage_of(s.dtype, at + (size_t)from * p->row_stride, (size_t)rows * p->row_stride,
                                     p->row_stride);
+    if (s.form) { /* planes are not cut: the form counts rows from here */
+        view = s;
+        view.first = (size_t)from;
+    }
     ph_names_full(n, name, full, sizeof full);
     char named[288];
     snprintf(named, sizeof named, "%s[%d:%d]", full, from, from + rows);
     return ph_graph_weight(g, named, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(n_in)), view);
 }
 
-int ph_names_weight_parts(const ph_names *n, ph_graph *g, int rows, int parts, int width, const char *name) {
-    char       full[256], named[288];
+int ph_names_weight_as(const ph_names *n, ph_graph *g, ph_shape shape, ph_shape as, const char *name) {
+    char       full[256], named[320], form[48];
     ph_storage s;
-    int64_t    whole = (int64_t)parts * width, count = (int64_t)rows * parts;
-    ph_shape   shape = ph_shape_of(2, ph_dim_of(rows), ph_dim_of(whole));
-    size_t     part;
+    size_t     row;
     ph_err     err;
     if (g->rc || !find_storage(n, g, &shape, name, &s)) return -1;
     ph_names_full(n, name, full, sizeof full);
+    ph_shape_print(&as, form, sizeof form);
     const ph_plane *p = &s.plane[PH_PLANE_DATA];
-    if (ph_dtype_row_bytes(s.dtype, width, &part, &err) || part * (size_t)parts != p->row_stride) {
-        ph_graph_fail(g, PH_EUNSUP, "tensor %s: a row of %s cannot be cut into %d", full,
-                      ph_dtype_name(s.dtype), parts);
+    int64_t         rows = 1;
+    for (int i = 0; i < as.rank - 1; i++) rows *= as.dim[i].mul;
+    if (ph_dtype_row_bytes(s.dtype, as.dim[as.rank - 1].mul, &row, &err) || row * (size_t)rows != p->n) {
+        ph_graph_fail(g, PH_EUNSUP, "tensor %s: %s numbers cannot be seen as %s", full,
+                      ph_dtype_name(s.dtype), form);
         return -1;
     }
-    snprintf(named, sizeof named, "%s[/%d]", full, parts);
-    ph_storage view = ph_storage_of(s.dtype, p->bytes, p->n, part);
-    return ph_graph_weight(g, named, ph_shape_of(2, ph_dim_of(count), ph_dim_of(width)), view);
+    snprintf(named, sizeof named, "%s%s", full, form);
+    return ph_graph_weight(g, named, as, ph_storage_of(s.dtype, p->bytes, p->n, row));
 }
 
 int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name) {

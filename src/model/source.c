@@ -8,7 +8,8 @@
 static ph_rc open_hf(ph_source *s, const char *path, ph_err *err) {
     PH_TRY(ph_hfdir_open(&s->hf, path, PH_HFDIR_MODEL, &s->arena, err));
     ph_json root = ph_json_root(&s->hf.config);
-    return ph_json_text(&root, "model_type", &s->type, err);
+    PH_TRY(ph_json_text(&root, "model_type", &s->type, err));
+    return ph_source_read_quant(s, err);
 }
 
 static ph_rc text_of(ph_source *s, const ph_gguf *g, const char *key, const char **out, ph_err *err) {

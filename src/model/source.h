@@ -21,6 +21,7 @@ typedef struct ph_source {
     int         has_mmproj;
     const char *type;      /* model_type, or general.architecture */
     const char *projector; /* GGUF: clip.projector_type of the vision part; else NULL */
+    ph_storage  quant;     /* config.json's quantization_config: form (NULL: none), bits, group; no planes */
     const char *path;      /* as given */
     ph_arena    arena;     /* small things that live as long as the model */
 } ph_source;
@@ -64,6 +65,9 @@ ph_rc ph_keys_text_or(const ph_keys *k, const char *name, const char *otherwise,
 ph_rc ph_keys_ints_or(const ph_keys *k, const char *name, int64_t *out, size_t max, size_t *n, ph_err *err);
 ph_rc ph_keys_act_or(const ph_keys *k, const char *name, ph_act otherwise, ph_act *out, ph_err *err);
 
+/* Read config.json's quantization_config into s->quant.  Errors: PH_EUNSUP a method that is not known. */
+ph_rc ph_source_read_quant(ph_source *s, ph_err *err);
+
 /* ---- weights under logical names ---- */
 
 /* Where a part's weights are: container style and, for Hugging Face, the prefix that this checkpoint uses. */
@@ -72,8 +76,9 @@ typedef struct ph_names {
     int               is_gguf;
     const char       *prefix;      /* HF: "model.", "language_model.model.", ... */
     const char       *head_prefix; /* HF: what stands before "lm_head." */
-    int has_post_norms; /* GGUF: post_attention_layernorm is a norm of its own, not the one before the
-                         * feed-forward */
+    const ph_storage *quant; /* how layers without a plain weight are stored; NULL or without form: no such */
+    int has_post_norms;      /* GGUF: post_attention_layernorm is a norm of its own, not the one before the
+                              * feed-forward */
 } ph_names;
 
 /* The text part: the prefix among the usual ones under which embed_tokens.weight stands.
@@ -81,6 +86,12 @@ typedef struct ph_names {
 ph_rc ph_names_text(const ph_source *s, ph_names *out, ph_err *err);
 ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err);
 ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err);
+
+/* For names.c: the matrix called full ("X.weight") in separate planes "X.qweight", "X.scales" ..., if that is
+ * how it stands in the files; else out->form is NULL.  Errors: PH_EMISMATCH, PH_EUNSUP planes that contradict
+ * the shape or each other, naming the layer. */
+ph_rc ph_names_planes(const ph_names *n, const char *full, const ph_shape *shape, ph_storage *out,
+                      ph_err *err);
 
 /* The full name of logical name `name` ("layers.3.self_attn.q_proj.weight") in out. */
 void             ph_names_full(const ph_names *n, const char *name, char *out, size_t size);
@@ -99,8 +110,8 @@ int ph_names_vector_rows(const ph_names *n, ph_graph *g, int of, int from, int r
 int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, const char *name);
 /* A vector [n] of the files with `add` added, as a constant of the graph: "name.weight" plus add. */
 int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name);
-/* A weight [rows, parts * width] seen as [rows * parts, width]: a view. */
-int ph_names_weight_parts(const ph_names *n, ph_graph *g, int rows, int parts, int width, const char *name);
+/* A weight of one shape in the file, seen in another with as many elements: a view. */
+int ph_names_weight_as(const ph_names *n, ph_graph *g, ph_shape shape, ph_shape as, const char *name);
 /* tanh of a gate's numbers (one, or one a column) as a constant of the graph. */
 int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name);
 int ph_names_weight_if(const ph_names *n, ph_graph *g, int is_there, ph_shape shape, const char *name, ...)

@@ -29,17 +29,18 @@ enum {
 };
 
 typedef struct part {
-    ph_linear    linear;
-    ph_dot_fn   *dot; /* the product by integers; NULL: by floats */
-    const void  *w;
-    size_t       w_stride, cols;
-    const float *bias;     /* or NULL */
-    ph_map_fn   *act;      /* or NULL */
-    int          up;       /* part whose product is multiplied in, or -1 */
-    int          is_up;    /* belongs to another part: it has no units of its own */
-    int          residual; /* buffer, or -1 */
-    int          out;      /* buffer; -1 for an up part */
-    size_t       blocks;   /* of this run: column blocks before this part's own */
+    ph_linear         linear;
+    ph_dot_fn        *dot; /* the product by integers; NULL: by floats */
+    const void       *w;
+    size_t            w_stride, cols;
+    const ph_storage *stored;   /* separate planes: read row by row; else NULL */
+    const float      *bias;     /* or NULL */
+    ph_map_fn        *act;      /* or NULL */
+    int               up;       /* part whose product is multiplied in, or -1 */
+    int               is_up;    /* belongs to another part: it has no units of its own */
+    int               residual; /* buffer, or -1 */
+    int               out;      /* buffer; -1 for an up part */
+    size_t            blocks;   /* of this run: column blocks before this part's own */
 } part;
 
 typedef struct fused {
@@ -55,8 +56,9 @@ typedef struct fused {
 
 static int is_plain_weight(const ph_graph *g, int v) {
     const ph_value *w = &g->value[v];
-    return w->cls == PH_VALUE_CONSTANT && w->shape.rank == 2 && w->storage.n_planes == 1 &&
-           ph_dim_is_fixed(w->shape.dim[0]) && ph_dim_is_fixed(w->shape.dim[1]) && w->shape.dim[1].mul > 0 &&
+    return w->cls == PH_VALUE_CONSTANT && w->shape.rank == 2 &&
+           (w->storage.n_planes == 1 || w->storage.form) && ph_dim_is_fixed(w->shape.dim[0]) &&
+           ph_dim_is_fixed(w->shape.dim[1]) && w->shape.dim[1].mul > 0 &&
            ph_dtype_get(w->storage.dtype)->unpack;
 }
 
@@ -125,6 +127,7 @@ static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
                 .w = w->storage.plane[PH_PLANE_DATA].bytes,
                 .w_stride = w->storage.plane[PH_PLANE_DATA].row_stride,
                 .cols = (size_t)w->shape.dim[0].mul,
+                .stored = w->storage.form ? &w->storage : NULL,
                 .up = -1,
                 .residual = -1,
                 .out = -1};
@@ -310,8 +313,10 @@ static void ready_rows(const ph_kernels *k, const fused *f, desk *d, const float
 
 static void product(const ph_kernels *k, const fused *f, const part *t, float *y, size_t y_stride,
                     const desk *d, size_t c, size_t rows, size_t cols) {
-    const unsigned char *w = (const unsigned char *)t->w + c * t->w_stride;
-    if (t->dot)
+    const unsigned char *w = t->stored ? t->w : (const unsigned char *)t->w + c * t->w_stride;
+    if (t->stored)
+        ph_linear_run_stored(k, t->stored, c, y, y_stride, d->x, f->k, rows, cols, f->k, d->kernel);
+    else if (t->dot)
         t->dot(y, y_stride, &d->rows16, w, t->w_stride, rows, cols, d->kernel);
     else
         ph_linear_run(k, t->linear, y, y_stride, d->x, f->k, w, t->w_stride, rows, cols, f->k, d->kernel);

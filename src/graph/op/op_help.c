@@ -131,9 +131,9 @@ ph_rc ph_dense(ph_array *out, const ph_array *in, const ph_eval *e, ph_err *err)
     const ph_plane *plane = &in->storage->plane[PH_PLANE_DATA];
     int64_t         count = ph_array_count(in), cols = in->rank ? in->dim[in->rank - 1] : 1;
     size_t          item = ph_dtype_bytes(in->dtype), row_bytes;
-    int             is_plain = in->storage->dtype == in->dtype;
+    int             is_plain = in->storage->dtype == in->dtype && !in->storage->form;
     void           *copy;
-    if (count && (in->storage->n_planes != 1 || !plane->bytes))
+    if (count && ((in->storage->n_planes != 1 && !in->storage->form) || !plane->bytes))
         return PH_FAIL(err, PH_EUNSUP, "a constant has no bytes that can be read as one plane");
     PH_TRY(ph_dtype_row_bytes(in->storage->dtype, cols, &row_bytes, err));
     if (is_plain && plane->row_stride == row_bytes && (uintptr_t)plane->bytes % item == 0) {

@@ -44,8 +44,11 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     if (!rows || !cols) return PH_OK;
     if (!w && k) return PH_FAIL(err, PH_EUNSUP, "Linear: the weight has no bytes");
     PH_TRY(ph_scratch(&scratch, (int64_t)PH_LINEAR_SCRATCH(k), e, err));
-    ph_linear_run(e->kernels, ph_linear_of(e->kernels, type), y, cols, x, k, w, stride, rows, cols, k,
-                  scratch);
+    if (s && s->form && !in[1].data)
+        ph_linear_run_stored(e->kernels, s, 0, y, cols, x, k, rows, cols, k, scratch);
+    else
+        ph_linear_run(e->kernels, ph_linear_of(e->kernels, type), y, cols, x, k, w, stride, rows, cols, k,
+                      scratch);
     if (n->n_in > 2 && n->in[2] >= 0) {
         PH_TRY(ph_floats(&b, &in[2], e, err));
         e->kernels->add_row(y, y, b, rows, cols);
