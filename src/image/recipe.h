@@ -111,6 +111,7 @@ typedef struct ph_recipe_params {
     int         image_size, patch_size;
     int         longest_edge;  /* clip.vision.preproc_image_size; 0: 4 x image_size, for recipes that split */
     int         pad_to_square; /* clip.vision.image_aspect_ratio is "pad" */
+    int         min_pixels, max_pixels; /* clip.vision.image_min_pixels, .image_max_pixels; 0: not given */
     double      mean[3], std[3];
 } ph_recipe_params;
 /* Errors: PH_EUNSUP an unknown projector (lists the known); PH_EFORMAT sizes or numbers that cannot be. */

@@ -49,7 +49,9 @@ static ph_rc check(const ph_recipe *r, ph_err *err) {
 
 static void from_params(ph_recipe *r, const ph_recipe_params *p) {
     r->pack_patch = p->patch_size;
-    r->size.longest_edge = 28 * 28 * 16384; /* the published checkpoints' max_pixels; GGUF files hold none */
+    /* Where the file holds none: the published checkpoints' own. */
+    r->size.longest_edge = p->max_pixels ? p->max_pixels : 28 * 28 * 16384;
+    if (p->min_pixels) r->size.shortest_edge = p->min_pixels;
 }
 
 /* The nearest multiples, ties to even; then down or up with the ratio kept when the area is out of bounds. */

@@ -45,7 +45,8 @@ static const struct {
     {"", "depth", "%.block_count"},
     {"", "embed_dim", "%.embedding_length"},
     {"", "num_heads", "%.attention.head_count"},
-    {"", "mlp_ratio", "%.mlp_ratio"},
+    {"", "spatial_merge_size", "%.spatial_merge_size"},
+    {"", "window_size", "%.window_size"},
 };
 
 /* The GGUF key for name, or 0 when the dictionary has none. */

@@ -134,6 +134,8 @@ static ph_rc read_recipe(ph_model *m, ph_err *err) {
     PH_TRY(three(&s->mmproj, "clip.vision.image_std", 0.5, p.std, err));
     PH_TRY(
         ph_gguf_size_or(&s->mmproj, "clip.vision.preproc_image_size", 1, 1 << 14, 0, &p.longest_edge, err));
+    PH_TRY(ph_gguf_size_or(&s->mmproj, "clip.vision.image_min_pixels", 1, 1 << 30, 0, &p.min_pixels, err));
+    PH_TRY(ph_gguf_size_or(&s->mmproj, "clip.vision.image_max_pixels", 1, 1 << 30, 0, &p.max_pixels, err));
     return ph_recipe_init_from_params(&m->recipe, &p, err);
 }
 

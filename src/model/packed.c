@@ -22,10 +22,11 @@ static const double norm_eps = 1e-6; /* the reference's own: no key says it */
 
 /* ---- keys ---- */
 
-static ph_rc read_gguf_defaults(const ph_source *s, ph_packed *p, ph_err *err) {
+/* GGUF: every n-th layer. */
+static ph_rc read_pattern(const ph_source *s, ph_packed *p, ph_err *err) {
     int layers;
     PH_TRY(ph_gguf_size_or(&s->mmproj, "clip.vision.n_wa_pattern", 0, PH_LAYERS_MAX, 0, &layers, err));
-    for (int i = 0; layers && i < PH_LAYERS_MAX; i++) p->is_full[i] = (i + 1) % layers == 0;
+    for (int i = 0; i < PH_LAYERS_MAX; i++) p->is_full[i] = !layers || (i + 1) % layers == 0;
     return PH_OK;
 }
 
@@ -33,7 +34,8 @@ static ph_rc read_full_layers(const ph_keys *k, const ph_source *s, ph_spec *spe
     int64_t    layer[PH_LAYERS_MAX];
     size_t     n;
     ph_packed *p = &spec->packed;
-    if (s->is_gguf) return read_gguf_defaults(s, p, err);
+    if (s->is_gguf) return read_pattern(s, p, err);
+    for (int i = 7; i < 32 && !ph_keys_has(k, "fullatt_block_indexes"); i += 8) p->is_full[i] = 1;
     PH_TRY(ph_keys_ints_or(k, "fullatt_block_indexes", layer, PH_LAYERS_MAX, &n, err));
     for (size_t i = 0; i < n; i++) {
         if (layer[i] < 0 || layer[i] >= spec->tower.n_layers)
@@ -42,6 +44,17 @@ static ph_rc read_full_layers(const ph_keys *k, const ph_source *s, ph_spec *spe
         p->is_full[layer[i]] = 1;
     }
     return PH_OK;
+}
+
+/* GGUF: the key for the feed-forward's width holds another number in files of Qwen2-VL; the weight knows. */
+static ph_rc read_width(const ph_source *s, ph_tower *t, ph_err *err) {
+    ph_names names;
+    PH_TRY(ph_names_vision(s, &names, err));
+    const ph_weight *up = ph_names_find(&names, "blocks.0.mlp.fc1.weight");
+    if (!up || up->rank != 2)
+        return PH_FAIL(err, PH_EMISMATCH, "%s: tensor v.blk.0.ffn_up.weight is missing", s->mmproj.name);
+    t->d_ff = (int)(up->dim[1] == t->d ? up->dim[0] : up->dim[1]);
+    return ph_gguf_size_or(&s->mmproj, "clip.vision.image_size", 1, 1 << 14, 560, &t->image, err);
 }
 
 static ph_rc read_sizes(const ph_keys *k, ph_tower *t, ph_err *err) {
@@ -70,6 +83,7 @@ ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err) {
     int             channels, image = -1, video = -1;
     *p = (ph_packed){0};
     PH_TRY(read_sizes(&vision, &spec->tower, err));
+    if (s->is_gguf) PH_TRY(read_width(s, &spec->tower, err));
     PH_TRY(ph_keys_int_or(&vision, "in_channels", 1, 64, 3, &channels, err));
     PH_TRY(ph_keys_int_or(&vision, "in_chans", 1, 64, channels, &channels, err));
     PH_TRY(ph_keys_int_or(&vision, "spatial_merge_size", 1, 16, 2, &p->merge, err));
@@ -101,6 +115,7 @@ typedef struct deck {
     ph_names        names;
     int             cos, sin, frames, windows; /* segments of both kinds */
     int             is_fused;                  /* q, k, v are one weight */
+    int             is_swapped;                /* old GGUF vision files call fc1 ffn_down and fc2 ffn_up */
 } deck;
 
 /* LayerNorm, or RMSNorm where the MLP is gated. */
@@ -156,9 +171,11 @@ static int feed_forward(const deck *b, int x, int i) {
     char            act[64];
     snprintf(act, sizeof act, "vision.layers.%d.act", i);
     if (!b->spec->packed.is_gated) {
-        int h = ph_build_linear(b->g, &b->names, x, t->d, t->d_ff, 1, "blocks.%d.mlp.fc1", i);
+        int h = ph_build_linear(b->g, &b->names, x, t->d, t->d_ff, 1, "blocks.%d.mlp.fc%d", i,
+                                b->is_swapped ? 2 : 1);
         h = ph_build_act(b->g, h, t->act, act);
-        return ph_build_linear(b->g, &b->names, h, t->d_ff, t->d, 1, "blocks.%d.mlp.fc2", i);
+        return ph_build_linear(b->g, &b->names, h, t->d_ff, t->d, 1, "blocks.%d.mlp.fc%d", i,
+                               b->is_swapped ? 1 : 2);
     }
     int gate = ph_build_linear(b->g, &b->names, x, t->d, t->d_ff, 1, "blocks.%d.mlp.gate_proj", i);
     int up = ph_build_linear(b->g, &b->names, x, t->d, t->d_ff, 1, "blocks.%d.mlp.up_proj", i);
@@ -229,6 +246,8 @@ void ph_packed_vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
         ph_graph_fail(g, err.code, "%s", err.msg);
         return;
     }
+    const ph_weight *fc1 = ph_names_find(&b.names, "blocks.0.mlp.fc1.weight");
+    b.is_swapped = b.names.is_gguf && fc1 && fc1->dim[0] == b.t->d && fc1->dim[1] != b.t->d;
     b.is_fused = ph_names_find(&b.names, "blocks.0.attn.qkv.weight") != NULL;
     int x = embed(&b);
     angles(&b);

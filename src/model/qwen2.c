@@ -13,7 +13,7 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
 
 /* Vision-language checkpoints name their decoder so, or (older ones) keep its keys beside their own. */
 static const char *const types[] = {"qwen2",           "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text",
-                                    "qwen2_5_vl_text", "qwen2vl",  NULL};
+                                    "qwen2_5_vl_text", "qwen2vl",  "qwen25vl",   NULL};
 
 const ph_family ph_family_qwen2 = {
     .name = "qwen2",
