@@ -99,12 +99,20 @@ typedef struct ph_picture {
     int            is_video; /* also with one frame */
 } ph_picture;
 
+typedef struct ph_recording {
+    const uint8_t *bytes; /* [n], a sound file as it is; borrowed until the prompt has been prefilled */
+    size_t         n;
+    const char    *name;    /* for messages */
+    int            stretch; /* of those that the model hears at once, from 0 (ph_answer.stretches) */
+} ph_recording;
+
 typedef struct ph_question {
     const ph_chat_message
           *messages; /* [n_messages], the whole conversation; pictures are numbered in order of their parts */
     size_t n_messages;
     const ph_picture *pictures;
     size_t            n_pictures;
+    const ph_recording *sound; /* what it is about instead of pictures; or NULL */
     const char *raw; /* instead of messages: the prompt as it is, no template; trusted: control tokens are
                       * parsed, and the model's image marker stands for each picture in order */
     const int32_t     *ids; /* instead of both: the prompt's ids; visual rows where spec.image_token stands */
@@ -112,6 +120,7 @@ typedef struct ph_question {
     int                add_special; /* with raw: 1 adds BOS and what else the tokenizer adds */
     int                answer_max;  /* tokens; 0: until the context is full */
     int                ignore_stop; /* 1: EOS does not stop */
+    int                is_embedding; /* a vector is wanted, no answer (flow_embed.c) */
     ph_sampling        sampling;
     const char *const *stop; /* [n_stop] words that end the answer and are not part of it */
     size_t             n_stop;
@@ -127,6 +136,7 @@ typedef struct ph_answer {
     size_t         n_text;
     const int32_t *ids; /* [n_ids], without the token that stopped it */
     size_t         n_ids;
+    int            stretches; /* of the question's recording */
     int            prompt_tokens, image_tokens, cached_tokens; /* cached: already in the KV cache */
     ph_stop        stop;
     double         stage_ms[PH_N_STAGES];
@@ -154,6 +164,23 @@ ph_rc ph_turn_walk(ph_turn *const *turns, size_t n, ph_err *err);
 
 /* Drive one turn through the corridor to its end.  Errors: those of the stages, with the stage as a note. */
 ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err);
+
+/* ---- vectors of dual encoders ---- */
+
+/* Numbers of a vector; 0: the model answers instead. */
+int ph_session_embedding(const ph_session *s);
+/* A text or a picture to a vector of length 1, out [ph_session_embedding()], through the same stages.  The turn
+ * is over afterwards.  Errors: those of the stages; PH_EUNSUP a model that answers. */
+ph_rc ph_embed_text(ph_turn *t, const char *text, size_t n, float *out, ph_err *err);
+ph_rc ph_embed_picture(ph_turn *t, const ph_picture *picture, float *out, ph_err *err);
+/* The same from ids as a trainer's tokenizer gave them. */
+ph_rc ph_embed_ids(ph_turn *t, const int32_t *ids, size_t n, float *out, ph_err *err);
+/* The ids of a text as ph_embed_text makes them, padding included; append to *ids. */
+ph_rc ph_embed_tokenize(const ph_model *m, const char *text, size_t n, ph_ids *ids, ph_err *err);
+/* Of two vectors. */
+double ph_embed_cosine(const float *a, const float *b, int n);
+/* cosine [n_texts] of one picture to scores [n_texts]: softmax over the texts, or a sigmoid each. */
+void ph_embed_scores(const ph_model *m, const double *cosine, size_t n_texts, double *score);
 
 /* For verification: the prompt as it was spliced, its positions, and the newest logits [vocab]; with
  * all_logits the logits of every row of the last prefill are seen through a tap on "logits". */

@@ -109,6 +109,7 @@ static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
                    .pages = (context + page - 1) / page * (size_t)h->sequences,
                    .different = least(context * (size_t)h->sequences, (size_t)s->model->spec.text.vocab)};
     if (!s->model->vision) return PH_OK;
+    if (s->model->spec.n_mels) return ph_sound_stated(s, d, err);
     ph_tile_layout l;
     size_t         tiles;
     PH_TRY(ph_recipe_layout(&l, &s->model->recipe, h->image_width, h->image_height, err));

@@ -52,6 +52,7 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
                        h->context, own);
     if (s->model->spec.image_sees_itself && h->chunk < s->model->spec.bridge.tokens_per_tile)
         h->chunk = s->model->spec.bridge.tokens_per_tile; /* they are run together */
+    if (s->model->spec.embed.is_both_ways) h->chunk = h->context; /* a text is run as a whole */
     if (h->chunk > h->context) h->chunk = h->context;
     if (h->chunk < h->sequences) h->chunk = h->sequences;
     if (h->images > PH_PICTURES_MAX)
@@ -129,7 +130,8 @@ static void find_values(ph_session *s) {
     s->out_rows = ph_graph_find(m->language, "out_rows");
     s->visual_rows = ph_graph_find(m->language, "visual_rows");
     s->visual_in = ph_graph_find(m->language, "visual");
-    s->logits = ph_graph_find(m->language, "logits");
+    s->logits = ph_graph_find(m->language, m->spec.embed.d ? "embedding" : "logits");
+    s->n_out = (size_t)(m->spec.embed.d ? m->spec.embed.d : m->spec.text.vocab);
     s->cross_seen = ph_graph_find(m->language, "cross_seen");
     s->positions = ph_graph_find(m->language, "positions");
     s->cross_visual = m->cross ? ph_graph_find(m->cross, "visual") : -1;
@@ -139,12 +141,16 @@ static void find_values(ph_session *s) {
     s->pixels = s->features = s->bridge_in = s->visual_out = -1;
     s->patches = s->patch_rows = s->segments = s->windows = s->order = -1;
     if (!m->vision) return;
-    s->pixels = ph_graph_find(m->vision, "pixels");
+    s->pixels = ph_graph_find(m->vision, m->spec.n_mels ? "mels" : "pixels");
+    s->tile_floats = 1;
+    for (int i = 1; s->pixels >= 0 && i < m->vision->value[s->pixels].shape.rank; i++)
+        s->tile_floats *= (size_t)m->vision->value[s->pixels].shape.dim[i].mul;
     s->features = ph_graph_find(m->vision, "features");
     s->bridge_in = ph_graph_find(m->bridge, "features");
     s->visual_out = ph_graph_find(m->bridge, "visual");
     s->tile_ids = ph_graph_find(m->vision, "tile_ids");
     if (m->cross) s->d_visual = (size_t)m->spec.cross.d_in;
+    if (m->spec.embed.d) s->d_visual = (size_t)m->spec.embed.d;
     if (!m->spec.packed.merge) return;
     s->patches = ph_graph_find(m->vision, "patches");
     s->patch_rows = ph_graph_find(m->vision, "rows");

@@ -35,6 +35,7 @@ struct ph_session {
     ph_kv             *cross; /* keys and values of pictures, where the decoder attends to them; or NULL */
     ph_kv_spec         cross_spec;
     size_t             d_visual; /* width of a visual token */
+    size_t             n_out;    /* of the language part's output: the vocabulary, or a vector's numbers */
     ph_region          scratch;  /* the programs of one phase at a time */
     size_t             scratch_bytes;
     const char        *isa;        /* of the kernels in use */
@@ -43,6 +44,7 @@ struct ph_session {
     int                n_turns;
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
+    size_t tile_floats; /* of the vision graph's input, a tile */
     int tile_ids, cross_visual, cross_rows, cross_seen, positions;
     int patches, patch_rows, segments, windows, order; /* towers over packed patches */
 };
@@ -66,6 +68,9 @@ typedef struct ph_view {
     ph_picture        file;  /* of a video: the first frame's */
     const ph_picture *frame; /* [n_frames], the question's; one for a picture */
     int               n_frames;
+    int               is_sound, stretch; /* a recording: the part of it that is heard */
+    ph_audio_info     heard;
+    ph_sound          sound;
     ph_image_info     info;
     ph_pixels        *pixels; /* [n_frames] */
     ph_tile_layout    layout;
@@ -121,7 +126,8 @@ struct ph_turn {
     size_t        at;        /* next row to prefill */
     int           n_image_tokens;
     size_t        take;     /* rows of it in the chunk that is being run */
-    size_t        see_view; /* the picture being seen, and its next tile */
+    int       n_stretches; /* of the question's recording; 0: there is none */
+    size_t    see_view; /* the picture being seen, and its next tile */
     int           see_tile;
     int           tile_at, tile_n; /* its tiles (or packed patches) in the chunk that is being seen */
     ph_done       done;
@@ -152,6 +158,12 @@ static inline uint64_t ph_turn_sight_key(uint64_t key, const ph_sight *sight) {
     return sight->key ? (key ^ sight->key) * 0xd6e8feb86659fd93u | (uint64_t)1 << 63 : key;
 }
 int ph_turn_hear(void *turn, const char *piece, size_t n);
+
+/* flow_sound.c */
+ph_rc ph_sound_measure(ph_turn *t, ph_view *v, ph_err *err);
+ph_rc ph_sound_decode(ph_turn *t, ph_view *v, ph_err *err);
+ph_rc ph_sound_prepare(ph_turn *t, ph_view *v, ph_err *err);
+ph_rc ph_sound_stated(const ph_session *s, ph_done *d, ph_err *err); /* one stretch */
 
 /* flow_cross.c.  Capacity: visual tokens a sequence; 0: no cross layers. */
 size_t   ph_cross_capacity(const ph_session *s);

@@ -33,6 +33,8 @@ static ph_rc measure_frame(ph_turn *t, ph_view *v, int i, ph_err *err) {
 
 static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
     const ph_model *m = t->session->model;
+    if (v->is_sound) return ph_sound_measure(t, v, err);
+    if (!m->recipe.kind) return PH_FAIL(err, PH_EUNSUP, "this model takes sound, not pictures");
     if (is_video(v) && !m->video_recipe.kind) return PH_FAIL(err, PH_EUNSUP, "this model takes no videos");
     for (int i = 0; i < v->n_frames; i++) PH_TRY(measure_frame(t, v, i, err));
     PH_TRY(ph_recipe_layout_video(&v->layout, recipe_of(t, v), v->info.width, v->info.height, v->n_frames,
@@ -67,10 +69,15 @@ static ph_rc decode_frame(ph_turn *t, ph_view *v, int i, ph_err *err) {
 
 static ph_rc decode_one(ph_turn *t, ph_view *v, ph_err *err) {
     void *at;
+    if (v->is_sound) return ph_sound_decode(t, v, err);
     PH_TRY(ph_arena_zero(&t->picture_arena, &at, (size_t)v->n_frames, sizeof *v->pixels, err));
     v->pixels = at;
     for (int i = 0; i < v->n_frames; i++) PH_TRY(decode_frame(t, v, i, err));
     return PH_OK;
+}
+
+static ph_rc in_file(const ph_view *v, ph_rc rc, ph_err *err) {
+    return ph_note(err, rc, "in the %s %s", v->is_sound ? "recording" : "picture", v->file.name);
 }
 
 static ph_rc decode_turn(ph_turn *t, ph_err *err) {
@@ -80,12 +87,12 @@ static ph_rc decode_turn(ph_turn *t, ph_err *err) {
                        m->source.is_gguf ? " (a GGUF model's vision part is given with --mmproj)" : "");
     for (size_t i = 0; i < t->n_views; i++) {
         ph_rc rc = measure(t, &t->view[i], err);
-        if (rc) return ph_note(err, rc, "in the picture %s", t->view[i].file.name);
+        if (rc) return in_file(&t->view[i], rc, err);
     }
     PH_TRY(check_tokens(t, err));
     for (size_t i = 0; i < t->n_views; i++) {
         ph_rc rc = decode_one(t, &t->view[i], err);
-        if (rc) return ph_note(err, rc, "in the picture %s", t->view[i].file.name);
+        if (rc) return in_file(&t->view[i], rc, err);
     }
     return PH_OK;
 }
@@ -113,15 +120,19 @@ static void hash(uint64_t key[2], const void *bytes, size_t n) {
 }
 
 static ph_rc prepare_one(ph_turn *t, ph_view *v, ph_err *err) {
-    PH_TRY(ph_recipe_run_video(&v->tiles, recipe_of(t, v), v->pixels, v->n_frames, v->file.fps, 0,
+    if (v->is_sound)
+        PH_TRY(ph_sound_prepare(t, v, err));
+    else
+        PH_TRY(ph_recipe_run_video(&v->tiles, recipe_of(t, v), v->pixels, v->n_frames, v->file.fps, 0,
                                &t->picture_arena, err));
     const ph_tile_layout *l = &v->tiles.layout;
     const int32_t form[7] = {l->n_tiles, l->rows, l->cols, l->height, l->width, l->n_patches, l->is_video};
     v->key[0] = 0x243f6a8885a308d3u;
     v->key[1] = 0x13198a2e03707344u;
     hash(v->key, form, sizeof form);
+    size_t planes = v->is_sound ? 1 : 3;
     hash(v->key, v->tiles.pixels,
-         sizeof(float) * 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width);
+         sizeof(float) * planes * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width);
     return PH_OK;
 }
 
@@ -162,7 +173,7 @@ ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {
         ph_turn *t = turns[i];
         for (size_t v = 0; v < t->n_views; v++) {
             ph_rc rc = prepare_one(t, &t->view[v], err);
-            if (rc) return ph_note(err, rc, "in the picture %s", t->view[v].file.name);
+            if (rc) return in_file(&t->view[v], rc, err);
         }
         PH_TRY(place(t, err));
         if (t->n_views && t->picture_arena.size > t->done.prepare) t->done.prepare = t->picture_arena.size;

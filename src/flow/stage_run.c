@@ -113,7 +113,7 @@ static void done(ph_turn *t, const batch *b) {
 
 ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
     ph_session *s = turns[0]->session;
-    size_t      vocab = (size_t)s->model->spec.text.vocab, rows = 0, chunk = (size_t)s->how.chunk, wanted = 0;
+    size_t      width = s->n_out, rows = 0, chunk = (size_t)s->how.chunk, wanted = 0;
     const float *logits;
     batch        b;
     for (size_t i = 0; i < n; i++) PH_TRY(ph_cross_fill(turns[i], err));
@@ -143,7 +143,7 @@ ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
         t->n_kept = t->at;
         done(t, &b);
         if (!is_over) continue;
-        t->logits = logits + (wanted - 1) * vocab;
+        t->logits = logits + (wanted - 1) * width;
         t->stage = PH_STAGE_sample;
     }
     return PH_OK;
@@ -180,7 +180,7 @@ ph_rc ph_step(ph_turn *const *turns, size_t n, ph_err *err) {
         ph_turn *t = turns[i];
         t->next_position++;
         t->n_kept = ++t->at;
-        t->logits = logits + i * (size_t)s->model->spec.text.vocab;
+        t->logits = logits + i * s->n_out;
         t->stage = PH_STAGE_sample;
         done(t, &b);
     }

@@ -22,7 +22,7 @@ static ph_view *next_view(ph_turn *t) {
 static int take_tiles(ph_turn *t, float *pixels, int32_t *ids, int at, int room) {
     ph_view *v = next_view(t);
     int      left = v->layout.n_tiles - t->see_tile, n = left < room ? left : room;
-    size_t   tile = 3 * (size_t)v->layout.height * (size_t)v->layout.width;
+    size_t   tile = t->session->tile_floats;
     memcpy(pixels + (size_t)at * tile, v->tiles.pixels + (size_t)t->see_tile * tile,
            (size_t)n * tile * sizeof *pixels);
     const ph_model *m = t->session->model;

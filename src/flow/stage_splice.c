@@ -296,7 +296,8 @@ static ph_rc fill(rows *r, splicing *s, ph_err *err) {
         PH_TRY(add_trusted(s, q->raw, strlen(q->raw), err));
     else
         PH_TRY(add_messages(s, q, err));
-    if (s->n_marks < r->t->n_views && !r->t->session->model->spec.images_lead)
+    if (s->n_marks < r->t->n_views && !r->t->session->model->spec.images_lead &&
+        !r->t->session->model->spec.cross.sees_always)
         return PH_FAIL(err, PH_EMISMATCH, "the prompt has %zu image marks (%s) for %zu pictures", s->n_marks,
                        r->t->session->model->spec.image_marker, r->t->n_views);
     return encode(r, s,
@@ -304,6 +305,15 @@ static ph_rc fill(rows *r, splicing *s, ph_err *err) {
                   : q->add_special ? PH_ENCODE_SPECIAL
                                    : PH_ENCODE_PLAIN,
                   err);
+}
+
+/* All rows of a text see each other; what came before them is of no use then. */
+static void see_all(rows *r) {
+    for (size_t i = 0; i < r->n; i++) {
+        r->t->back[i] = (int32_t)i;
+        r->t->span[i] = (int32_t)r->n;
+    }
+    r->n_cached = 0;
 }
 
 static ph_rc splice_turn(ph_turn *t, ph_err *err) {
@@ -317,6 +327,7 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
         ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_kept);
         return rc;
     }
+    if (t->session->model->spec.embed.is_both_ways) see_all(&r);
     t->n_prompt = r.n;
     t->next_position = r.position;
     t->n_cached = t->session->how.all_logits ? 0

@@ -14,7 +14,7 @@
 #include "model/source.h"
 #include "model/spec.h"
 
-typedef enum ph_family_kind { PH_FAMILY_TEXT, PH_FAMILY_VISION_LANGUAGE } ph_family_kind;
+typedef enum ph_family_kind { PH_FAMILY_TEXT, PH_FAMILY_VISION_LANGUAGE, PH_FAMILY_DUAL } ph_family_kind;
 
 /* What stands in the prompt for a picture: trusted text, or a run of visual tokens, in order. */
 typedef struct ph_piece {
@@ -67,6 +67,7 @@ typedef struct ph_family {
     /* Which of its learned forms tile `tile` of a picture takes: fills the vision graph's input tile_ids i32
      * [I].  NULL: that graph has no such input. */
     int32_t (*tile_id)(const ph_spec *spec, const ph_tile_layout *tiles, int tile);
+    const char *const *start; /* NULL-ended: tokens that open a prompt where none is given; NULL: there must be one */
     const char *text;      /* the text family where the config names none: "llama"; NULL: it must */
     const char *template_; /* chat form to use when the checkpoint brings none: a name that ph_chat knows */
     const char *source;    /* paper and reference implementation */
@@ -126,6 +127,15 @@ typedef struct ph_packed_inputs {
     int32_t *windows, *order; /* NULL: the graphs have none */
 } ph_packed_inputs;
 void ph_packed_fill(const ph_spec *spec, const ph_tiles *picture, int first, const ph_packed_inputs *in);
+
+/* A text encoder of the CLIP / SigLIP line, under `names`, up to the row that is pooled: [S, d].  Inputs: ids,
+ * rows, positions i32 [R], out_rows; state kv; values hidden.0 .. hidden.L, hidden.norm. */
+ph_rc ph_encoder_read(const ph_keys *k, ph_spec *spec, ph_err *err);
+int   ph_encoder_build(ph_graph *g, const ph_spec *spec, const ph_names *names);
+/* x [.., d] to length 1, as the graph's output `name`. */
+void ph_encoder_unit(ph_graph *g, int x, int d, const char *name);
+/* A number of the checkpoint: "logit_scale".  Errors: PH_EMISMATCH it is not there, or not one number. */
+ph_rc ph_encoder_number(const ph_source *s, const char *name, double *out, ph_err *err);
 
 /* Anyres (LLaVA-NeXT): the whole picture's tokens, then those of the grid, row by row across its tiles, without
  * the rows or columns that are padding, each row with a newline behind. */

@@ -154,7 +154,10 @@ static int norm(deck *b, int x, const char *name) {
 /* The tile's own row of a learned table: [I, rows, d] from [forms, T * rows * d]. */
 static int form(deck *b, const char *name, int rows, const char *as) {
     const ph_tower *t = b->t;
-    int             table = ph_names_weight_parts(&b->names, b->g, b->e.n_forms, t->tiles, rows * t->d, name);
+    int64_t         n = (int64_t)rows * t->d, ids = (int64_t)b->e.n_forms * t->tiles;
+    int             table =
+        ph_names_weight_as(&b->names, b->g, ph_shape_of(2, ph_dim_of(b->e.n_forms), ph_dim_of(t->tiles * n)),
+                           ph_shape_of(2, ph_dim_of(ids), ph_dim_of(n)), name);
     int x = ph_graph_node(b->g, "Gather", PH_IN(table, b->ids), PH_ATTRS(PH_INT("axis", 0)), "%s.row", as);
     return ph_build_reshape(b->g, x, (const int64_t[]){0, rows, t->d}, 3, "%s", as);
 }

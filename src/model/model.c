@@ -29,10 +29,16 @@ static ph_rc find_families(ph_model *m, ph_err *err) {
         if (s->has_mmproj && !m->family) return unknown("vision projector", s->projector, err);
     } else {
         m->family = ph_family_find(s->type, PH_FAMILY_VISION_LANGUAGE);
+        if (!m->family) m->family = ph_family_find(s->type, PH_FAMILY_DUAL);
         if (!m->family)
             text_type = s->type;
         else if (!text_type)
             text_type = "llama"; /* what the reference assumes */
+    }
+    if (m->family && m->family->language) { /* one family for the whole */
+        m->text_family = m->family;
+        m->spec.has_vision = 1;
+        return PH_OK;
     }
     if (m->family && m->family->text) text_type = m->family->text;
     m->text_family = ph_family_find(text_type, PH_FAMILY_TEXT);
@@ -46,7 +52,8 @@ static ph_rc read_spec(ph_model *m, ph_err *err) {
     m->spec.image_token = m->spec.video_token = -1;
     m->spec.bridge.act = PH_ACT_GELU;
     PH_TRY(m->text_family->spec(&m->source, &m->spec, err));
-    return m->spec.has_vision ? m->family->spec(&m->source, &m->spec, err) : PH_OK;
+    return m->spec.has_vision && m->family != m->text_family ? m->family->spec(&m->source, &m->spec, err)
+                                                             : PH_OK;
 }
 
 typedef void build_fn(ph_graph *g, const ph_spec *spec, const ph_source *s);
@@ -67,7 +74,8 @@ static ph_rc build_all(ph_model *m, ph_err *err) {
     PH_TRY(build(&m->vision, "vision", m->family->vision, PH_MOD_VISION, m, err));
     PH_TRY(build(&m->bridge, "bridge", m->family->bridge, PH_MOD_FUSED, m, err));
     if (!m->spec.cross.n_layers) return PH_OK;
-    return build(&m->cross, "cross", m->family->cross ? m->family->cross : ph_cross_build, PH_MOD_FUSED, m, err);
+    return build(&m->cross, "cross", m->family->cross ? m->family->cross : ph_cross_build, PH_MOD_FUSED, m,
+                 err);
 }
 
 /* What a cache holds follows from the graph that fills it: one layer a CachedAttention with keys. */
@@ -125,6 +133,7 @@ static ph_rc read_recipe(ph_model *m, ph_err *err) {
     if (!s->is_gguf) {
         ph_json preprocessor = ph_json_root(&s->hf.preprocessor), processor = ph_json_root(&s->hf.processor),
                 config = ph_json_root(&s->hf.config);
+        if (m->spec.n_mels) return ph_audio_recipe_init(&m->audio_recipe, &preprocessor, &processor, err);
         PH_TRY(ph_recipe_init(&m->recipe, &preprocessor, &processor, &config, err));
         return read_video_recipe(m, &config, err);
     }
@@ -142,15 +151,27 @@ static ph_rc read_recipe(ph_model *m, ph_err *err) {
 static ph_rc check_packed(const ph_model *m, ph_err *err) {
     const ph_recipe *r = &m->recipe, *v = m->video_recipe.kind ? &m->video_recipe : r;
     const ph_packed *p = &m->spec.packed;
-    if (r->pack_patch == m->spec.tower.patch && r->pack_merge == p->merge && r->pack_temporal == p->temporal &&
-        v->pack_patch == r->pack_patch && v->pack_merge == r->pack_merge &&
+    if (r->pack_patch == m->spec.tower.patch && r->pack_merge == p->merge &&
+        r->pack_temporal == p->temporal && v->pack_patch == r->pack_patch && v->pack_merge == r->pack_merge &&
         v->pack_temporal == r->pack_temporal)
         return PH_OK;
-    return PH_FAIL(err, PH_EMISMATCH,
-                   "preprocessor_config.json makes patches of %d x %d pixels and %d frames, merged %d x %d, but "
-                   "vision_config says %d, %d and %d",
-                   r->pack_patch, r->pack_patch, r->pack_temporal, r->pack_merge, r->pack_merge,
-                   m->spec.tower.patch, p->temporal, p->merge);
+    return PH_FAIL(
+        err, PH_EMISMATCH,
+        "preprocessor_config.json makes patches of %d x %d pixels and %d frames, merged %d x %d, but "
+        "vision_config says %d, %d and %d",
+        r->pack_patch, r->pack_patch, r->pack_temporal, r->pack_merge, r->pack_merge, m->spec.tower.patch,
+        p->temporal, p->merge);
+}
+
+static ph_rc check_audio(const ph_model *m, ph_err *err) {
+    const ph_audio_recipe *r = &m->audio_recipe;
+    int                    frames = 2 * m->spec.bridge.tokens_per_tile;
+    if (r->n_mels == m->spec.n_mels && r->n_frames == frames) return PH_OK;
+    return PH_FAIL(
+        err, PH_EMISMATCH,
+        "preprocessor_config.json makes %d frames of %d numbers of a sound, but config.json wants %d "
+        "of %d",
+        r->n_frames, r->n_mels, frames, m->spec.n_mels);
 }
 
 /* Tiles come out of the recipe in the size that the tower takes, or the checkpoint contradicts itself. */
@@ -158,6 +179,7 @@ static ph_rc check_recipe(const ph_model *m, ph_err *err) {
     ph_tile_layout l;
     if (!m->spec.has_vision) return PH_OK;
     if (m->spec.packed.merge) return check_packed(m, err);
+    if (m->spec.n_mels) return check_audio(m, err);
     PH_TRY(ph_recipe_layout(&l, &m->recipe, m->spec.tower.image, m->spec.tower.image, err));
     if (l.width != m->spec.tower.image || l.height != m->spec.tower.image)
         return PH_FAIL(
@@ -176,6 +198,7 @@ static ph_rc open_parts(ph_model *m, const char *path, const ph_model_options *o
     PH_TRY(read_recipe(m, err));
     PH_TRY(check_recipe(m, err));
     PH_TRY(ph_model_open_tokens(m, err));
+    if (m->spec.embed.d) return PH_OK; /* nothing is said to it */
     return ph_model_open_chat(m, o ? o->template_ : NULL, err);
 }
 

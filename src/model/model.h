@@ -8,6 +8,7 @@
 #define PH_MODEL_MODEL_H
 
 #include "graph/kv.h"
+#include "audio/audio_recipe.h"
 #include "image/recipe.h"
 #include "model/family.h"
 #include "text/chat.h"
@@ -24,10 +25,13 @@ typedef struct ph_model {
     ph_graph        *cross; /* NULL: pictures stand among the rows */
     ph_tokenizer    *tokenizer;
     ph_arena         chat_arena;
-    ph_jinja        *chat;                /* the compiled template; in chat_arena */
+    ph_jinja        *chat;                /* the compiled template; in chat_arena; NULL: a dual encoder */
     const char      *bos_text, *eos_text; /* as templates print them; NULL: none */
     ph_recipe        recipe;              /* how its trainer prepared pictures; vision models */
     ph_recipe        video_recipe;        /* and frames of videos; kind NULL: it takes none */
+    ph_audio_recipe  audio_recipe;        /* and sound; processor NULL: it takes none */
+    int32_t          start[8];            /* [n_start] ids that open a prompt where none is given */
+    size_t           n_start;
     ph_kv_layer     *kv_layer;            /* [spec.text.n_layers] */
     int              n_kv_layers;
     ph_kv_layer     *cross_layer; /* [n_cross_layers] of the cache that the cross graph fills */

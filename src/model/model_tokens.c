@@ -34,7 +34,7 @@ static ph_rc stops(ph_model *m, ph_err *err) {
 
 static ph_rc image_token(ph_model *m, ph_err *err) {
     ph_spec *spec = &m->spec;
-    if (!spec->has_vision) return PH_OK;
+    if (!spec->has_vision || !spec->image_marker) return PH_OK;
     if (spec->image_token <
         0) /* GGUF does not say; where the vocabulary has no such token, the rows do not need one */
         spec->image_token = ph_tokenizer_id(m->tokenizer, spec->image_marker, strlen(spec->image_marker));
@@ -42,6 +42,15 @@ static ph_rc image_token(ph_model *m, ph_err *err) {
         return PH_FAIL(err, PH_EMISMATCH, "config.json: image token %d is outside the vocabulary of %d",
                        spec->image_token, ph_decoder_ids(&spec->text));
     return PH_OK;
+}
+
+/* Those of the family's opening tokens that the vocabulary has. */
+static void start(ph_model *m) {
+    const char *const *name = m->family->start;
+    for (; name && *name && m->n_start < sizeof m->start / sizeof *m->start; name++) {
+        int32_t id = ph_tokenizer_id(m->tokenizer, *name, strlen(*name));
+        if (id >= 0 && id < ph_decoder_ids(&m->spec.text)) m->start[m->n_start++] = id;
+    }
 }
 
 ph_rc ph_model_open_tokens(ph_model *m, ph_err *err) {
@@ -52,5 +61,6 @@ ph_rc ph_model_open_tokens(ph_model *m, ph_err *err) {
     PH_TRY(stops(m, err));
     if (ph_tokenizer_count(m->tokenizer) > ph_decoder_ids(&m->spec.text))
         m->has_orphans = 1; /* ids that the model has no row for: refused when they occur, not before */
+    start(m);
     return image_token(m, err);
 }

@@ -68,7 +68,7 @@ typedef struct ph_tower_words {
     const char *patch, *class_token, *position; /* patch: without ".weight" */
     const char *layer;                          /* "encoder.layers": what stands before a layer's number */
     const char *norm1, *norm2, *q, *k, *v, *out;
-    const char *qkv;            /* of a fused product */
+    const char *qkv;             /* of a fused product */
     const char *scale1, *scale2; /* of layer scales: whole names */
     const char *post_norm;
 } ph_tower_words;
@@ -81,23 +81,23 @@ static inline int ph_decoder_ids(const ph_decoder *d) {
 /* A vision transformer of the CLIP / SigLIP line: [I, 3, image, image] in, [I, n_patches, d] out.  Zero is
  * CLIP's own choice. */
 typedef struct ph_tower {
-    int    n_layers, d, n_heads, d_ff;
-    int    image, patch; /* pixels a side */
-    ph_act act;
-    float  norm_eps;
-    int    tiles; /* of one picture, seen together; 0: each tile by itself */
-    int    has_class;     /* a CLS token stands first */
-    int    has_pre_norm;  /* layer norm after the embeddings (CLIP) */
-    int    has_post_norm; /* layer norm after the last layer (SigLIP) */
-    int    has_patch_bias;
-    int    n_used;     /* layers that are run: those above the chosen feature layer are not */
-    int    drop_class; /* the features leave the CLS token out */
-    int    is_rms;     /* layers' norms are RMSNorm (InternViT-6B) */
-    int    has_qk_norm;         /* q and k are normalised, all heads together */
-    int    is_fused;            /* q, k, v are one weight (BLIP-2) */
-    int    has_no_qkv_bias, has_no_position;
-    int    has_scale; /* what a layer adds is scaled, an element at a time (InternViT) */
-    const ph_tower_words *words; /* NULL: CLIP's */
+    int                   n_layers, d, n_heads, d_ff;
+    int                   image, patch; /* pixels a side */
+    ph_act                act;
+    float                 norm_eps;
+    int                   tiles;         /* of one picture, seen together; 0: each tile by itself */
+    int                   has_class;     /* a CLS token stands first */
+    int                   has_pre_norm;  /* layer norm after the embeddings (CLIP) */
+    int                   has_post_norm; /* layer norm after the last layer (SigLIP) */
+    int                   has_patch_bias;
+    int                   n_used;      /* layers that are run: those above the chosen feature layer are not */
+    int                   drop_class;  /* the features leave the CLS token out */
+    int                   is_rms;      /* layers' norms are RMSNorm (InternViT-6B) */
+    int                   has_qk_norm; /* q and k are normalised, all heads together */
+    int                   is_fused;    /* q, k, v are one weight (BLIP-2) */
+    int                   has_no_qkv_bias, has_no_position;
+    int                   has_scale; /* what a layer adds is scaled, an element at a time (InternViT) */
+    const ph_tower_words *words;     /* NULL: CLIP's */
 } ph_tower;
 
 /* What a tower over packed patches has besides: rows [N, d] with segments instead of tiles (Qwen2-VL's line).
@@ -147,6 +147,18 @@ typedef struct ph_cross_spec {
     int         is_block_number;
 } ph_cross_spec;
 
+/* Dual encoders: a text or a picture becomes one vector of length 1; their product is how well they agree. */
+typedef struct ph_embed_spec {
+    int     d;            /* numbers of a vector; 0: the model answers instead */
+    int     is_both_ways; /* tokens of a text all see each other (SigLIP) */
+    int     is_canonical; /* texts are lower-cased and lose their punctuation first (SigLIP) */
+    int32_t pad;          /* fills texts up to the context; -1: they are as long as they are */
+    int32_t pool;         /* a text's vector is that of its first token of this id, or PH_POOL_* */
+    int     is_sigmoid;   /* scores go through a sigmoid each; else a softmax over the texts */
+    double  scale, bias;  /* of a cosine, before that */
+} ph_embed_spec;
+enum { PH_POOL_LAST = -1, PH_POOL_LARGEST = -2 };
+
 typedef struct ph_spec {
     ph_decoder     text;
     int            has_vision;
@@ -154,7 +166,9 @@ typedef struct ph_spec {
     ph_packed      packed;
     ph_bridge_spec bridge;
     ph_query_spec  query;
+    ph_embed_spec  embed;
     ph_cross_spec  cross;
+    int            n_mels; /* of a frame of sound; 0: it takes pictures */
     int32_t        image_token;  /* id that marks a visual row; -1: none */
     const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
     int32_t        video_token;  /* the same for videos; -1 and NULL: the family has none */

@@ -41,6 +41,8 @@ static const struct {
      "{{ bos_token }}" EACH "{% if m.role == 'system' %}{{ m.content|trim ~ ' ' }}{% elif m.role == 'user' "
      "%}{{ 'USER: ' ~ m.content|trim ~ ' ' }}"
      "{% else %}{{ 'ASSISTANT: ' ~ m.content|trim ~ eos_token }}{% endif %}" END REPLY("ASSISTANT:")},
+    {"whisper", EACH "{{ '<|startofprev|> ' ~ m.content }}" END
+                "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"},
     {"zephyr",
      EACH "{{ '<|' ~ m.role ~ '|>\\n' ~ m.content ~ eos_token ~ '\\n' }}" END REPLY("<|assistant|>\\n")},
 };
