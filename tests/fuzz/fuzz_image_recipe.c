@@ -8,6 +8,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
+/* Every pixel value comes from a level of its own. */
+static void check_sources(const ph_tile_layout *l) {
+    size_t n = 3 * (size_t)l->n_tiles * (size_t)l->width * (size_t)l->height, step = n / 64 + 1;
+    for (size_t i = 0; i < n; i += step) assert(ph_tile_source(l, i) < n);
+    assert(ph_tile_source(l, 0) == 0 && ph_tile_source(l, n - 1) == n - 1);
+}
+
 static void prepare(const ph_recipe *r, int w, int h) {
     static uint8_t rgb[3 * 40 * 40];
     ph_pixels      in = {w, h, rgb};
@@ -18,6 +25,23 @@ static void prepare(const ph_recipe *r, int w, int h) {
     if (ph_arena_open(&arena, need, NULL)) return;
     assert(!ph_recipe_run(&tiles, r, &in, 0, &arena, NULL) && arena.used == need);
     assert(tiles.layout.n_tiles > 0 && tiles.layout.width > 0 && tiles.layout.height > 0);
+    check_sources(&tiles.layout);
+    ph_arena_close(&arena);
+}
+
+/* Three frames where a kind packs them, else a refusal. */
+static void prepare_video(const ph_recipe *r) {
+    static uint8_t  rgb[3 * 40 * 40];
+    const ph_pixels in[3] = {{30, 20, rgb}, {30, 20, rgb}, {30, 20, rgb}};
+    ph_tile_layout  l;
+    ph_tiles        tiles;
+    ph_arena        arena;
+    if (ph_recipe_layout_video(&l, r, 30, 20, 3, 2, NULL)) return;
+    assert(l.n_patches > 0 && l.is_video && l.n_tiles >= 3);
+    if ((size_t)l.n_tiles * (size_t)l.width * (size_t)l.height > 1 << 18) return;
+    if (ph_arena_open_growing(&arena, 1 << 16, NULL)) return;
+    assert(!ph_recipe_run_video(&tiles, r, in, 3, 2, 0, &arena, NULL));
+    check_sources(&l);
     ph_arena_close(&arena);
 }
 
@@ -31,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (ph_recipe_init(&r, &root, &none, &root, &err))
         assert(err.msg[0] && !r.kind);
     else
-        prepare(&r, 1, 40), prepare(&r, 33, 2), prepare(&r, 17, 19), prepare(&r, 40, 40);
+        prepare(&r, 1, 40), prepare(&r, 33, 2), prepare(&r, 17, 19), prepare(&r, 40, 40), prepare_video(&r);
     ph_json_close(&doc);
     return 0;
 }
