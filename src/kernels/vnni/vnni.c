@@ -225,10 +225,14 @@ INLINE __m512i twice(const int8_t *q) {
     return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)q));
 }
 
+/* Sixteen columns are read side by side, more streams than a processor follows by itself; so while they are
+ * met, the next sixteen are called for, line by line.  Past the last column that is a word to nobody. */
 INLINE void stream(const form *f, float *y, const int8_t *hi, const int8_t *lo, const float *d,
                    const int32_t *s, const uint8_t *w, size_t w_stride, size_t k, size_t cols) {
-    __m512        sum = _mm512_setzero_ps();
-    const __m512i at = places(w_stride, cols);
+    __m512         sum = _mm512_setzero_ps();
+    const __m512i  at = places(w_stride, cols);
+    const uint8_t *ahead = w + LANES * w_stride; /* the next sixteen columns, most often */
+    const size_t   lines = (LANES * f->bytes * PART / f->elements + 63) / 64;
     for (size_t i = 0; i < k; i += f->elements, w += f->bytes) {
         head h;
         f->head_of(&h, w, at);
@@ -236,6 +240,8 @@ INLINE void stream(const form *f, float *y, const int8_t *hi, const int8_t *lo, 
         for (size_t j = 0; j < f->elements / PART; j++, hi += PART, lo += PART, d++, s += 2) {
             __m512i x = twice(hi), rest = twice(lo), v[8], half[2];
             scales  scale;
+            UNROLL
+            for (size_t l = 0; l < lines; l++, ahead += 64) _mm_prefetch((const char *)ahead, _MM_HINT_T0);
             f->scales_of(&scale, &h, j);
             pairs(f, v, w, w_stride, cols, j);
             UNROLL
