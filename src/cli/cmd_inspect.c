@@ -65,7 +65,17 @@ static void print_model(const ph_model *m) {
            m->text_family->name, d->n_layers, d->d_model, d->n_heads, d->n_kv_heads, d->d_head, d->d_ff,
            d->vocab, d->is_tied ? " (tied)" : "", d->context);
     if (!m->vision) return;
-    const ph_tower *t = &m->spec.tower;
+    const ph_tower  *t = &m->spec.tower;
+    const ph_packed *p = &m->spec.packed;
+    if (p->merge) {
+        printf(
+            "  vision       %d layers, d %d, %d heads, packed patches of %d pixels; %d x %d of them a token",
+            t->n_layers, t->d, t->n_heads, t->patch, p->merge, p->merge);
+        if (p->window) printf(", windows of %d x %d tokens", p->window, p->window);
+        printf("\n  pictures     as %s prepares them%s\n", m->recipe.processor,
+               m->video_recipe.kind ? ", and videos" : "");
+        return;
+    }
     printf("  vision       %d of %d layers, d %d, %d heads, patches of %d in tiles of %d pixels; %d tokens a "
            "tile\n",
            t->n_used, t->n_layers, t->d, t->n_heads, t->patch, t->image, m->spec.bridge.tokens_per_tile);
