@@ -30,24 +30,24 @@ static ph_rc save(const job *j, ph_err *err) {
     const ph_tile_layout *l = &j->tiles.layout;
     size_t                n = 3 * (size_t)l->n_tiles * (size_t)l->height * (size_t)l->width;
     ph_weight             w[] = {
-              {.name = "pixel_values",
-               .dtype = PH_F32,
-               .rank = 4,
-               .dim = {l->n_tiles, 3, l->height, l->width},
-               .bytes = (const uint8_t *)j->tiles.pixels,
-               .n_bytes = n * sizeof(float)},
-              {.name = "pixels_u8",
-               .dtype = PH_U8,
-               .rank = 4,
-               .dim = {l->n_tiles, l->height, l->width, 3},
-               .bytes = j->tiles.u8,
-               .n_bytes = n},
-              {.name = "decoded",
-               .dtype = PH_U8,
-               .rank = 3,
-               .dim = {j->pixels.height, j->pixels.width, 3},
-               .bytes = j->pixels.rgb,
-               .n_bytes = 3 * (size_t)j->pixels.width * (size_t)j->pixels.height},
+                    {.name = "pixel_values",
+                     .dtype = PH_F32,
+                     .rank = 4,
+                     .dim = {l->n_tiles, 3, l->height, l->width},
+                     .bytes = (const uint8_t *)j->tiles.pixels,
+                     .n_bytes = n * sizeof(float)},
+                    {.name = "pixels_u8",
+                     .dtype = PH_U8,
+                     .rank = 4,
+                     .dim = {l->n_tiles, l->height, l->width, 3},
+                     .bytes = j->tiles.u8,
+                     .n_bytes = n},
+                    {.name = "decoded",
+                     .dtype = PH_U8,
+                     .rank = 3,
+                     .dim = {j->pixels.height, j->pixels.width, 3},
+                     .bytes = j->pixels.rgb,
+                     .n_bytes = 3 * (size_t)j->pixels.width * (size_t)j->pixels.height},
     };
     if (l->n_patches) { /* patches that are packed have their pixels in a row */
         w[0].rank = 2;
@@ -67,8 +67,12 @@ static void print(const job *j, const char *path) {
             l->resized_height, "tokens", tokens, "processor", j->cli.opened->recipe.processor));
         return;
     }
-    printf("%s: %d x %d pixels, upright\n%d tile%s of %d x %d pixels", path, l->image_width, l->image_height,
-           l->n_tiles, l->n_tiles == 1 ? "" : "s", l->width, l->height);
+    printf("%s: %d x %d pixels, upright\n", path, l->image_width, l->image_height);
+    if (l->n_patches)
+        printf("%d packed patches of %d x %d pixels, %d x %d of them", l->n_patches, l->patch, l->patch,
+               l->grid_w, l->grid_h);
+    else
+        printf("%d tile%s of %d x %d pixels", l->n_tiles, l->n_tiles == 1 ? "" : "s", l->width, l->height);
     if (l->rows) printf(" (a grid of %d x %d and an overview)", l->rows, l->cols);
     printf(", %d visual tokens, as %s makes them\n", tokens, j->cli.opened->recipe.processor);
     if (j->out) printf("pixel_values, pixels_u8 and decoded are in %s\n", j->out);
