@@ -292,6 +292,9 @@ static ph_rc fill(rows *r, splicing *s, ph_err *err) {
     const ph_question *q = r->t->question;
     if (q->ids) return take_ids(r, q, err);
     if (r->t->session->model->spec.images_lead) lead(r);
+    const char *bos = r->t->session->model->bos_text;
+    int         writes_bos = q->raw && q->add_special && bos && r->t->session->model->spec.bos_is_text;
+    if (writes_bos) PH_TRY(add_text(s, bos, strlen(bos), 1, err));
     if (q->raw)
         PH_TRY(add_trusted(s, q->raw, strlen(q->raw), err));
     else
@@ -301,9 +304,9 @@ static ph_rc fill(rows *r, splicing *s, ph_err *err) {
         return PH_FAIL(err, PH_EMISMATCH, "the prompt has %zu image marks (%s) for %zu pictures", s->n_marks,
                        r->t->session->model->spec.image_marker, r->t->n_views);
     return encode(r, s,
-                  !q->raw          ? PH_ENCODE_BEFORE
-                  : q->add_special ? PH_ENCODE_SPECIAL
-                                   : PH_ENCODE_PLAIN,
+                  !q->raw                         ? PH_ENCODE_BEFORE
+                  : q->add_special && !writes_bos ? PH_ENCODE_SPECIAL
+                                                  : PH_ENCODE_PLAIN,
                   err);
 }
 

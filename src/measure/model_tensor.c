@@ -12,6 +12,13 @@
 
 typedef ph_rc tensor_fn(ph_model_case *c, const ph_weight *ref, int index, ph_err *err);
 
+/* Text alone: a reference that always wants a picture is fed a blank one, to which nothing attends. */
+static int is_of_nothing(ph_model_case *c, const ph_weight *ref) {
+    if (c->n_views || !c->desk->model->cross) return 0;
+    ph_case_note(c->r, "%s is of a picture that nobody gave", ref->name);
+    return 1;
+}
+
 /* ---- inputs ---- */
 
 static ph_rc all_seen(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
@@ -73,6 +80,7 @@ static ph_rc values(ph_model_case *c, const ph_weight *ref, int index, ph_err *e
     double worst = 0;
     place  p;
     (void)index;
+    if (is_of_nothing(c, ref)) return PH_OK;
     PH_TRY(ph_same_count(count_pixels(c), ref, err));
     for (size_t i = 0; find_pixel(c, i, &p); i++) {
         double diff = fabs(value(&p) - ph_ref_at(ref, i));
@@ -86,6 +94,7 @@ static ph_rc samples(ph_model_case *c, const ph_weight *ref, int index, ph_err *
     const ph_weight *at;
     double           worst = 0;
     (void)index;
+    if (is_of_nothing(c, ref)) return PH_OK;
     char name[256];
     snprintf(name, sizeof name, "%.200s_index", ref->name);
     PH_TRY(ph_tensors_get(&c->t, &at, name, err));
@@ -178,6 +187,7 @@ static ph_rc last_rows(ph_model_case *c, const ph_weight *ref, size_t first, siz
 
 static ph_rc features(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
     (void)index;
+    if (is_of_nothing(c, ref)) return PH_OK;
     return last_rows(c, ref, 0, c->n_tiles, err);
 }
 
@@ -203,6 +213,79 @@ static ph_rc queries(ph_model_case *c, const ph_weight *ref, int index, ph_err *
     return tiles(c, "bridge.queries", ref, 0, c->n_tiles, err);
 }
 
+/* ---- pictures beside the rows ---- */
+
+/* The first tiles of each picture, as many as the reference kept: [pictures, k, ..]. */
+static ph_rc first_tiles(ph_model_case *c, const char *name, const ph_weight *ref, size_t each,
+                         size_t n_views, ph_err *err) {
+    const ph_seen *s;
+    double         diff = 0, scale = 0;
+    size_t         at = 0, first = 0;
+    PH_TRY(seen(c, name, &s, err));
+    size_t tile = s->n / (c->n_seen_tiles ? c->n_seen_tiles : 1);
+    PH_TRY(ph_same_count(tile * each * n_views, ref, err));
+    for (size_t v = 0; v < n_views; v++) {
+        for (size_t t = 0; t < each; t++, at += tile) {
+            ph_gap g = ph_gap_floats(s->at + (size_t)c->tile_of[first + t] * tile, tile, ref, at);
+            diff = fmax(diff, g.diff);
+            scale = fmax(scale, g.scale);
+        }
+        first += (size_t)c->tiles[v].layout.n_tiles;
+    }
+    ph_figure(c->r, diff, c->rtol * scale, "%s", ref->name);
+    c->n_outputs++;
+    return PH_OK;
+}
+
+static ph_rc tower_output(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    if (ref->rank != 5 || ref->dim[1] != (int64_t)c->n_views || ref->dim[2] < 1 || !c->n_views ||
+        ref->dim[2] > c->tiles[0].layout.n_tiles)
+        return PH_FAIL(err, PH_EMISMATCH, "%s is no [1, pictures, tiles, places, numbers]", ref->name);
+    return first_tiles(c, "features", ref, (size_t)ref->dim[2], c->n_views, err);
+}
+
+static ph_rc cross_states(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    int64_t tile = c->desk->model->spec.bridge.tokens_per_tile;
+    (void)index;
+    if (ref->rank != 3 || ref->dim[1] < tile || ref->dim[1] % tile || !c->n_views ||
+        ref->dim[1] / tile > c->tiles[0].layout.n_tiles)
+        return PH_FAIL(err, PH_EMISMATCH, "%s is no [1, tiles * %lld, numbers]", ref->name, (long long)tile);
+    return first_tiles(c, "visual", ref, (size_t)(ref->dim[1] / tile), 1, err);
+}
+
+static ph_rc resampled(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    (void)index;
+    return is_of_nothing(c, ref) ? PH_OK : tiles(c, "visual", ref, 0, c->n_tiles, err);
+}
+
+/* Which grid each picture's tiles make. */
+static ph_rc grid_forms(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    const ph_model *m = c->desk->model;
+    size_t          wrong = 0;
+    (void)index;
+    PH_TRY(ph_same_count(c->n_views, ref, err));
+    if (!m->family->tile_id) return PH_FAIL(err, PH_EMISMATCH, "%s: our tiles have no forms", ref->name);
+    for (size_t i = 0; i < c->n_views; i++) {
+        int32_t id = m->family->tile_id(&m->spec, &c->tiles[i].layout, 0);
+        wrong += (double)(id / m->spec.tower.tiles) != ph_ref_at(ref, i);
+    }
+    ph_figure(c->r, (double)wrong, 0, "%s", ref->name);
+    return PH_OK;
+}
+
+static ph_rc shown_tiles(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
+    size_t wrong = 0, at = 0;
+    (void)index;
+    PH_TRY(ph_same_count(c->n_tiles, ref, err));
+    for (size_t i = 0; i < c->n_views; i++) {
+        const ph_tile_layout *l = &c->tiles[i].layout;
+        for (int t = 0; t < l->n_tiles; t++) wrong += ph_ref_at(ref, at++) != (t < l->n_tiles - l->n_blank);
+    }
+    ph_figure(c->r, (double)wrong, 0, "%s", ref->name);
+    return PH_OK;
+}
+
 /* ---- language ---- */
 
 /* Hidden state i of the reference: the last one is taken behind the final norm. */
@@ -226,15 +309,25 @@ static ph_rc hidden(ph_model_case *c, const ph_weight *ref, int index, ph_err *e
     return PH_OK;
 }
 
+/* Layers that attend to pictures only are left out by the reference when there are none; here they add zero.
+ */
+static int is_skipped(const ph_model_case *c, int index) {
+    return index && !c->n_views && c->desk->model->spec.text.cross_at[index - 1] == PH_CROSS_INSTEAD;
+}
+
 static ph_rc hidden_last(ph_model_case *c, const ph_weight *ref, int index, ph_err *err) {
-    size_t d = (size_t)c->desk->model->spec.text.d_model, n = (size_t)c->desk->model->spec.text.n_layers + 1;
-    double diff = 0, scale = 0;
+    const ph_decoder *text = &c->desk->model->spec.text;
+    size_t            d = (size_t)text->d_model, n = 0, at = 0;
+    double            diff = 0, scale = 0;
     (void)index;
+    for (int i = 0; i <= text->n_layers; i++) n += !is_skipped(c, i);
     PH_TRY(ph_same_count(n * d, ref, err));
-    for (size_t i = 0; i < n; i++) {
+    for (int i = 0; i <= text->n_layers; i++) {
         const ph_seen *s;
-        PH_TRY(hidden_value(c, (int)i, &s, err));
-        ph_gap g = ph_gap_floats(s->at + s->n - d, d, ref, i * d);
+        if (is_skipped(c, i)) continue;
+        /* The last layer that the reference ran is the one that it norms. */
+        PH_TRY(hidden_value(c, at + 1 == n ? text->n_layers : i, &s, err));
+        ph_gap g = ph_gap_floats(s->at + s->n - d, d, ref, at++ * d);
         diff = fmax(diff, g.diff);
         scale = fmax(scale, g.scale);
     }
@@ -390,6 +483,14 @@ static const struct {
     {"vision_hidden_", vision_hidden},
     {"vision_selected", features},
     {"vision_last", features},
+    {"vision_output", tower_output},
+    {"cross_attention_states", cross_states},
+    {"cross_attention_mask",
+     nothing}, /* of the reference's own attention: hidden states and logits show it */
+    {"image_attention_mask", nothing},
+    {"aspect_ratio_ids", grid_forms},
+    {"aspect_ratio_mask", shown_tiles},
+    {"perceiver_output", resampled},
     {"vision_last_tile_first", first_tile},
     {"vision_last_tile_last", last_tile},
     {"qformer_output", queries},

@@ -123,7 +123,7 @@ static int layer(ph_deck *b, int x, int i) {
         snprintf(as, sizeof as, "hidden.%d", i + 1);
         return ph_cross_layer(b, x, i, as);
     }
-    snprintf(as, sizeof as, "layers.%d.crossed", i);
+    snprintf(as, sizeof as, i ? "layers.%d.crossed" : "hidden.%d", i); /* what the layer itself reads */
     if (b->d->cross_at[i] == PH_CROSS_BEFORE) x = ph_cross_layer(b, x, i, as);
     snprintf(as, sizeof as, "layers.%d", i);
     int a = attention(b, norm(b, x, i, "input_layernorm", "norm1"), i);
@@ -225,12 +225,15 @@ static int embed(ph_deck *b, int *table) {
     ph_graph         *g = b->g;
     int         is_mixed = b->spec->has_vision && !b->spec->cross.n_layers; /* pictures among the rows */
     int         rows = d->n_embed ? d->n_embed : d->vocab - d->n_added;
-    const char *name = is_mixed || d->embed_scale > 0 ? "embedded" : "hidden.0";
-    int         ids = ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_R)));
+    const char *name =
+        is_mixed || d->embed_scale > 0 || d->cross_at[0] == PH_CROSS_BEFORE ? "embedded" : "hidden.0";
+    int ids = ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_R)));
     *table = ph_names_weight(&b->names, g, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(d->d_model)),
                              "embed_tokens.weight");
     int x = d->n_added ? embed_added(b, *table, ids, d->n_added, name) : gather(b, *table, ids, name);
-    if (d->embed_scale > 0) x = scaled(g, x, d->embed_scale, is_mixed ? "embedded.scaled" : "hidden.0");
+    if (d->embed_scale > 0)
+        x = scaled(g, x, d->embed_scale,
+                   is_mixed || d->cross_at[0] == PH_CROSS_BEFORE ? "embedded.scaled" : "hidden.0");
     if (!is_mixed) return x;
     int at = ph_graph_input(g, "visual_rows", PH_I32, ph_shape_of(2, ph_dim_sym(PH_SYM_V), ph_dim_of(1)));
     int visual =

@@ -71,6 +71,7 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
                                    .tokens_per_tile = r.is_used ? r.n_latents : ph_tower_patches(t) + 1};
     out->image_token = -1; /* the config does not say; the tokenizer knows the marker */
     out->image_marker = "<image>";
+    out->bos_is_text = 1;
     return read_cross(&top, out, err);
 }
 

@@ -168,6 +168,7 @@ typedef struct ph_spec {
     ph_query_spec  query;
     ph_embed_spec  embed;
     ph_cross_spec  cross;
+    int            bos_is_text; /* a raw prompt begins with BOS as text, before anything is split into words */
     int            n_mels; /* of a frame of sound; 0: it takes pictures */
     int32_t        image_token;  /* id that marks a visual row; -1: none */
     const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
