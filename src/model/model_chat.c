@@ -54,6 +54,9 @@ ph_rc ph_model_open_chat(ph_model *m, const char *given, ph_err *err) {
 
 ph_rc ph_model_render(const ph_model *m, const ph_chat_message *messages, size_t n, ph_arena *arena,
                       ph_chat_text *out, ph_err *err) {
+    if (!m->chat)
+        return PH_FAIL(err, PH_EUNSUP, "%s places texts and pictures side by side; it does not answer",
+                       m->source.path);
     const ph_chat chat = {.messages = messages,
                           .n_messages = n,
                           .add_generation_prompt = 1,

@@ -19,23 +19,33 @@ int ph_tower_patches(const ph_tower *t) {
     return side * side;
 }
 
-/* What a config leaves out is its class's default. */
-static const struct {
+/* What a config leaves out is its class's default; 0: it must be there. */
+static const struct size {
     const char *type;
     ph_act      act;
     double      eps;
+    int         layers, d, heads, d_ff, image, patch;
 } defaults[] = {
-    {"blip_2_vision_model", PH_ACT_GELU, 1e-6},  {"clip_vision_model", PH_ACT_GELU_QUICK, 1e-5},
-    {"idefics3_vision", PH_ACT_GELU_TANH, 1e-6}, {"internvl_vision", PH_ACT_GELU, 1e-6},
-    {"smolvlm_vision", PH_ACT_GELU_TANH, 1e-6},  {"siglip_vision_model", PH_ACT_GELU_TANH, 1e-6},
+    {"blip_2_vision_model", PH_ACT_GELU, 1e-6, 39, 1408, 16, 6144, 224, 14},
+    {"clip_vision_model", PH_ACT_GELU_QUICK, 1e-5, 12, 768, 12, 3072, 224, 32},
+    {"idefics3_vision", PH_ACT_GELU_TANH, 1e-6, 12, 1152, 16, 3072, 224, 32},
+    {"internvl_vision", PH_ACT_GELU, 1e-6, 24, 1024, 16, 4096, 448, 14},
+    {"siglip_vision_model", PH_ACT_GELU_TANH, 1e-6, 12, 768, 12, 3072, 224, 16},
+    {"smolvlm_vision", PH_ACT_GELU_TANH, 1e-6, 12, 1152, 16, 3072, 224, 32},
+    {NULL, PH_ACT_GELU, 1e-5, 0, 0, 0, 0, 0, 0},
 };
 
+static ph_rc read_count(const ph_keys *k, const char *name, int most, int otherwise, int *out, ph_err *err) {
+    if (!otherwise) return ph_keys_int(k, name, 1, most, out, err);
+    return ph_keys_int_or(k, name, 1, most, otherwise, out, err);
+}
+
 /* A number of pixels, or height and width, which must be equal. */
-static ph_rc read_side(const ph_keys *k, const char *name, int most, int *out, ph_err *err) {
+static ph_rc read_side(const ph_keys *k, const char *name, int most, int otherwise, int *out, ph_err *err) {
     ph_json node = k->gguf ? (ph_json){0} : ph_json_get(&k->object, name);
     int64_t pair[2];
     size_t  n;
-    if (ph_json_kind_of(&node) != PH_JSON_ARRAY) return ph_keys_int(k, name, 1, most, out, err);
+    if (ph_json_kind_of(&node) != PH_JSON_ARRAY) return read_count(k, name, most, otherwise, out, err);
     PH_TRY(ph_json_ints(&k->object, name, pair, 2, &n, err));
     if (n != 2 || pair[0] != pair[1] || pair[0] < 1 || pair[0] > most)
         return PH_FAIL(err, PH_EUNSUP, "%s: %s must be two equal numbers of 1 .. %d", k->where, name, most);
@@ -44,20 +54,20 @@ static ph_rc read_side(const ph_keys *k, const char *name, int most, int *out, p
 }
 
 ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err) {
-    const char *type = k->gguf ? NULL : ph_keys_type(k);
-    double      eps = 1e-5;
-    ph_act      act = PH_ACT_GELU;
+    const char        *type = k->gguf ? NULL : ph_keys_type(k);
+    const struct size *c = defaults;
+    double             eps;
     *t = (ph_tower){0};
-    for (size_t i = 0; type && i < sizeof defaults / sizeof *defaults; i++)
-        if (!strcmp(type, defaults[i].type)) act = defaults[i].act, eps = defaults[i].eps;
-    PH_TRY(ph_keys_int(k, "num_hidden_layers", 1, 1024, &t->n_layers, err));
-    PH_TRY(ph_keys_int(k, ph_keys_has(k, "hidden_size") ? "hidden_size" : "embed_dim", 1, 1 << 16, &t->d, err));
-    PH_TRY(ph_keys_int(k, "num_attention_heads", 1, 1 << 10, &t->n_heads, err));
-    PH_TRY(ph_keys_int(k, "intermediate_size", 1, 1 << 18, &t->d_ff, err));
-    PH_TRY(read_side(k, "image_size", 1 << 14, &t->image, err));
-    PH_TRY(read_side(k, "patch_size", 1 << 12, &t->patch, err));
-    PH_TRY(ph_keys_act_or(k, "hidden_act", act, &t->act, err));
-    PH_TRY(ph_keys_float_or(k, "layer_norm_eps", eps, &eps, err));
+    while (c->type && (!type || strcmp(type, c->type))) c++;
+    PH_TRY(read_count(k, "num_hidden_layers", 1024, c->layers, &t->n_layers, err));
+    PH_TRY(read_count(k, ph_keys_has(k, "hidden_size") ? "hidden_size" : "embed_dim", 1 << 16, c->d, &t->d,
+                      err));
+    PH_TRY(read_count(k, "num_attention_heads", 1 << 10, c->heads, &t->n_heads, err));
+    PH_TRY(read_count(k, "intermediate_size", 1 << 18, c->d_ff, &t->d_ff, err));
+    PH_TRY(read_side(k, "image_size", 1 << 14, c->image, &t->image, err));
+    PH_TRY(read_side(k, "patch_size", 1 << 12, c->patch, &t->patch, err));
+    PH_TRY(ph_keys_act_or(k, "hidden_act", c->act, &t->act, err));
+    PH_TRY(ph_keys_float_or(k, "layer_norm_eps", c->eps, &eps, err));
     t->norm_eps = (float)eps;
     t->n_used = t->n_layers;
     if (t->image < t->patch)
