@@ -128,11 +128,11 @@ static int fits(ph_dtype t, int64_t row) {
     return row % (int64_t)ph_dtype_block(t) == 0;
 }
 
-/* A type of blocks of 32 with at least as many bits as t, else halves. */
+/* A type of blocks of 32 with more bits than t, as the field falls back, else halves. */
 static ph_dtype instead_of(ph_dtype t, int64_t row) {
     static const ph_dtype small[] = {PH_IQ4_NL, PH_Q5_0, PH_Q5_1, PH_Q8_0};
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
-        if (bits(small[i]) >= bits(t) && fits(small[i], row)) return small[i];
+        if (bits(small[i]) > bits(t) && fits(small[i], row)) return small[i];
     return PH_F16;
 }
 

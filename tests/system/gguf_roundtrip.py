@@ -1,0 +1,153 @@
+"""Our GGUF files as the public gguf package reads them, and its files as we read them.
+
+    gguf_roundtrip.py PINHOLE CHECKPOINT FOLDER
+
+Prints a line a failure and ends with "N passed, M failed".
+"""
+import json
+import os
+import subprocess
+import sys
+
+import gguf
+import numpy as np
+from gguf.quants import dequantize
+
+pinhole, checkpoint, folder = sys.argv[1:]
+passed = failed = 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED", what)
+
+
+def run(*args):
+    return subprocess.run([pinhole, *args], capture_output=True, text=True, check=False)
+
+
+def weights(path):
+    """Tensors of a safetensors file or of a set of shards, as float32."""
+    out = {}
+    for name in sorted(os.listdir(path)):
+        if not name.endswith(".safetensors"):
+            continue
+        data = open(os.path.join(path, name), "rb").read()
+        n = int.from_bytes(data[:8], "little")
+        for key, t in json.loads(data[8 : 8 + n]).items():
+            if key == "__metadata__":
+                continue
+            raw = data[8 + n + t["data_offsets"][0] : 8 + n + t["data_offsets"][1]]
+            if t["dtype"] == "BF16":
+                a = (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32)
+            else:
+                a = np.frombuffer(raw, {"F32": np.float32, "F16": np.float16}[t["dtype"]]).astype(np.float32)
+            out[key] = a.reshape(t["shape"])
+    return out
+
+
+def pairs(x, heads):
+    """Rows of q and k as GGUF's llama keeps them: those that rotate together side by side."""
+    return x.reshape(heads, 2, x.shape[0] // heads // 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
+
+
+# ---- ours, read by the package ----
+
+config = json.load(open(os.path.join(checkpoint, "config.json")))
+text = config.get("text_config", config)
+arch = text["model_type"]
+ours = os.path.join(folder, "ours.gguf")
+r = run("convert", checkpoint, "-o", ours, "--to", "gguf", "--json")
+check(r.returncode == 0, r.stderr)
+reader = gguf.GGUFReader(ours)
+keys = {k: f.contents() for k, f in reader.fields.items()}
+tensors = {t.name: t for t in reader.tensors}
+check(keys["general.architecture"] == arch, "architecture")
+for key, name in [
+    ("block_count", "num_hidden_layers"),
+    ("embedding_length", "hidden_size"),
+    ("feed_forward_length", "intermediate_size"),
+    ("attention.head_count", "num_attention_heads"),
+    ("attention.head_count_kv", "num_key_value_heads"),
+    ("context_length", "max_position_embeddings"),
+]:
+    check(keys.get(f"{arch}.{key}") == text[name], f"{key}: {keys.get(f'{arch}.{key}')} is not {text[name]}")
+check(abs(keys[f"{arch}.attention.layer_norm_rms_epsilon"] / text["rms_norm_eps"] - 1) < 1e-6, "epsilon")
+check(len(keys["tokenizer.ggml.tokens"]) == len(keys["tokenizer.ggml.token_type"]), "tokens and types")
+vocab = json.load(open(os.path.join(checkpoint, "tokenizer.json")))
+listed = {**vocab["model"]["vocab"], **{t["content"]: t["id"] for t in vocab["added_tokens"]}}
+check(all(keys["tokenizer.ggml.tokens"][i] == s for s, i in listed.items()), "pieces")
+if keys["tokenizer.ggml.model"] == "gpt2":
+    merges = [m if isinstance(m, str) else " ".join(m) for m in vocab["model"]["merges"]]
+    check(keys["tokenizer.ggml.merges"] == merges, "merges")
+w = weights(checkpoint)
+prefix = next(p for p in ("language_model.model.", "model.text_model.", "model.") if p + "norm.weight" in w)
+names = {"token_embd.weight": "embed_tokens.weight", "output_norm.weight": "norm.weight"}
+for i in range(text["num_hidden_layers"]):
+    for a, b in [
+        ("attn_q", "self_attn.q_proj"),
+        ("attn_k", "self_attn.k_proj"),
+        ("attn_v", "self_attn.v_proj"),
+        ("attn_output", "self_attn.o_proj"),
+        ("ffn_gate", "mlp.gate_proj"),
+        ("ffn_up", "mlp.up_proj"),
+        ("ffn_down", "mlp.down_proj"),
+        ("attn_norm", "input_layernorm"),
+        ("ffn_norm", "post_attention_layernorm"),
+    ]:
+        names[f"blk.{i}.{a}.weight"] = f"layers.{i}.{b}.weight"
+for name, source in names.items():
+    t, want = tensors.get(name), w[prefix + source]
+    if arch == "llama" and ".attn_q" in name:
+        want = pairs(want, text["num_attention_heads"])
+    if arch == "llama" and ".attn_k" in name:
+        want = pairs(want, text["num_key_value_heads"])
+    check(t is not None and list(reversed(t.shape.tolist())) == list(want.shape), f"{name}: shape")
+    check(t is not None and np.array_equal(dequantize(t.data, t.tensor_type).reshape(want.shape), want), f"{name}: numbers")
+
+# ---- block types: ours unpack there as they do here ----
+
+for kind in ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs"]:
+    packed, plain = os.path.join(folder, kind + ".gguf"), os.path.join(folder, kind + ".f32.gguf")
+    big = os.path.join(folder, "big.gguf")
+    if not os.path.exists(big):  # rows of 256, which the K types want; an architecture of nobody's
+        out = gguf.GGUFWriter(big, "nobody")
+        out.add_array("nobody.list", [1, 2, 3])
+        out.add_string("nobody.text", "grüße")
+        out.add_float64("nobody.double", 0.1)
+        x = np.random.default_rng(3).standard_normal((24, 512)).astype(np.float32)
+        out.add_tensor("blk.0.ffn_up.weight", x)
+        out.add_tensor("blk.0.attn_norm.weight", x[0])
+        out.add_tensor("half.weight", x.astype(np.float16))
+        out.write_header_to_file()
+        out.write_kv_data_to_file()
+        out.write_tensors_to_file()
+        out.close()
+    r = run("quantize", big, "-o", packed, "--to", kind, "-q")
+    check(r.returncode == 0, r.stderr)
+    r = run("convert", packed, "-o", plain, "--to", "gguf", "--dtype", "f32", "-q")
+    check(r.returncode == 0, r.stderr)
+    a, b = gguf.GGUFReader(packed), gguf.GGUFReader(plain)
+    t, u = {t.name: t for t in a.tensors}["blk.0.ffn_up.weight"], {t.name: t for t in b.tensors}["blk.0.ffn_up.weight"]
+    check(t.tensor_type.name.lower() == kind, f"{kind}: stored as {t.tensor_type.name}")
+    check(np.array_equal(dequantize(t.data, t.tensor_type), dequantize(u.data, u.tensor_type)), f"{kind}: unpacked")
+    error = np.sqrt(np.mean((dequantize(t.data, t.tensor_type) - x) ** 2))
+    check(error < {"q2_k": 0.35, "q3_k": 0.18, "mxfp4": 0.16}.get(kind, 0.1), f"{kind}: error {error}")
+    check(np.array_equal(next(t for t in b.tensors if t.name == "blk.0.attn_norm.weight").data, x[0]), f"{kind}: the norm")
+    fields = {k: f.contents() for k, f in b.fields.items()}
+    check(fields["nobody.list"] == [1, 2, 3] and fields["nobody.text"] == "grüße" and fields["nobody.double"] == 0.1, "keys")
+
+# ---- the way back ----
+
+mmproj = os.path.join(folder, "mmproj-ours.gguf")
+vision = ["--mmproj", mmproj] if os.path.exists(mmproj) else []
+back = os.path.join(folder, "back")
+r = run("convert", ours, *vision, "-o", back, "--to", "safetensors", "-q")
+check(r.returncode == 0, r.stderr)
+again = weights(back)
+check(again.keys() == w.keys() and all(np.array_equal(again[k], w[k]) for k in w), "there and back")
+
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed > 0)
