@@ -67,6 +67,16 @@ static void print_model(const ph_model *m) {
     if (!m->vision) return;
     const ph_tower  *t = &m->spec.tower;
     const ph_packed *p = &m->spec.packed;
+    if (m->cross)
+        printf("  cross        %d layers of %d look at what was seen or heard, beside the rows\n",
+               m->spec.cross.n_layers, d->n_layers);
+    if (m->spec.n_mels) {
+        const ph_audio_recipe *r = &m->audio_recipe;
+        printf("  hearing      %d layers, d %d, %d heads; %d tokens for %g s\n", t->n_layers, t->d, t->n_heads,
+               m->spec.bridge.tokens_per_tile, (double)r->chunk_samples / r->rate);
+        printf("  sound        as %s prepares it, %d numbers a frame\n", r->processor, r->n_mels);
+        return;
+    }
     if (p->merge) {
         printf(
             "  vision       %d layers, d %d, %d heads, packed patches of %d pixels; %d x %d of them a token",

@@ -1,4 +1,5 @@
 /* cmd_run.c - one question, one answer, streamed. */
+#include "base/file.h"
 #include "cli/command.h"
 
 #include <signal.h>
@@ -9,7 +10,8 @@
 
 typedef struct job {
     ph_cli      cli;
-    const char *prompt, *raw;
+    const char *prompt, *raw, *audio;
+    ph_file     sound;
     ph_texts    stop;
     int         answer_max, ignore_stop, shows_stats;
     ph_turn    *turn;
@@ -81,6 +83,20 @@ static void print_stats(const ph_answer *a) {
             (double)a->measured_peak / 1e6);
 }
 
+/* A recording alone is transcribed: the model knows how a transcript opens. */
+static ph_rc hear(const job *j, ph_question *q, const ph_recording *sound, ph_err *err) {
+    const ph_model *m = j->cli.opened;
+    q->sound = sound;
+    if (j->prompt || j->raw) return PH_OK;
+    if (!m->n_start)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "this model does not say how a transcript opens: give a prompt with "
+                       "-p or --raw");
+    q->ids = m->start;
+    q->n_ids = m->n_start;
+    return PH_OK;
+}
+
 static ph_rc ask(job *j, ph_err *err) {
     ph_chat_part parts[PH_TEXTS_MAX + 1];
     ph_chat_part system = {.text = j->cli.system, .n = j->cli.system ? strlen(j->cli.system) : 0};
@@ -91,7 +107,8 @@ static ph_rc ask(job *j, ph_err *err) {
     const ph_chat_message messages[2] = {{.role = "system", .parts = &system, .n_parts = 1},
                                          {.role = "user", .parts = parts, .n_parts = n}};
     const int             from = j->cli.system ? 0 : 1;
-    const ph_question     q = {.messages = messages + from,
+    ph_recording          sound = {.bytes = j->sound.bytes, .n = j->sound.n, .name = j->audio};
+    ph_question           q = {.messages = messages + from,
                                .n_messages = (size_t)(2 - from),
                                .raw = j->raw,
                                .add_special = 1,
@@ -105,12 +122,13 @@ static ph_rc ask(job *j, ph_err *err) {
                                .piece = j->cli.is_json ? NULL : print_piece,
                                .arg = j,
                                .cancel = &cancel};
-    PH_TRY(ph_ask(j->turn, &q, &a, err));
-    if (j->cli.is_json)
-        print_json(j, &a);
-    else if (j->last != '\n')
-        putchar('\n');
-    if (j->shows_stats) print_stats(&a);
+    if (j->audio) PH_TRY(hear(j, &q, &sound, err));
+    do { /* a long recording: each stretch is a question of its own */
+        PH_TRY(ph_ask(j->turn, &q, &a, err));
+        if (j->cli.is_json) print_json(j, &a);
+        if (j->shows_stats) print_stats(&a);
+    } while (++sound.stretch < a.stretches && a.stop != PH_STOP_CANCEL);
+    if (!j->cli.is_json && j->last != '\n') putchar('\n');
     return PH_OK;
 }
 
@@ -118,6 +136,7 @@ static ph_rc work(job *j, ph_err *err) {
     struct sigaction action = {.sa_handler = interrupted, .sa_flags = (int)SA_RESETHAND};
     /* Pictures first: a wrong path is said before a model is opened. */
     PH_TRY(ph_cli_open_images(&j->cli, err));
+    if (j->audio) PH_TRY(ph_file_open(&j->sound, j->audio, err));
     PH_TRY(ph_cli_open_model(&j->cli, err));
     PH_TRY(ph_cli_open_session(&j->cli, err));
     PH_TRY(ph_turn_open(&j->turn, j->cli.running, err));
@@ -131,6 +150,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const ph_option own[] = {
         {"--prompt", 'p', "TEXT", "the question; - reads it from standard input", PH_OPTION_TEXT, &j.prompt},
         {"--image", 'i', "FILE", "a picture; may be repeated", PH_OPTION_TEXTS, &j.cli.images},
+        {"--audio", 0, "FILE", "a recording (WAV or FLAC), for models that hear; alone: its transcript",
+         PH_OPTION_TEXT, &j.audio},
         {"--system", 0, "TEXT", "a system message in front", PH_OPTION_TEXT, &j.cli.system},
         {"--tokens", 'n', "N", "answer with at most N tokens; 0 (default): until the model stops",
          PH_OPTION_INT, &j.answer_max},
@@ -154,11 +175,12 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         return PH_FAIL(err, PH_EUSAGE,
                        "'%s' stands alone: give the question with -p and pictures with --image",
                        o.rest.at[0]);
-    if (!j.prompt == !j.raw && (j.prompt || !j.cli.images.n))
+    if (!j.prompt == !j.raw && (j.prompt || !(j.cli.images.n || j.audio)))
         return PH_FAIL(err, PH_EUSAGE, "give a question with -p (or a whole prompt with --raw)");
     if (j.prompt && !strcmp(j.prompt, "-")) j.prompt = input = read_all(stdin);
     ph_rc rc = work(&j, err);
     ph_turn_close(j.turn);
+    ph_file_close(&j.sound);
     ph_cli_close(&j.cli);
     free(input);
     return rc;
@@ -173,6 +195,7 @@ const ph_command ph_command_run = {
         "with ids, token\n"
         "counts, milliseconds a stage, and memory as predicted and as measured.\n\n"
         "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n"
+        "  pinhole run -m whisper-tiny --audio speech.wav\n"
         "  pinhole run -m model.gguf --mmproj mmproj.gguf --image a.jpg --image b.jpg -p \"what changed?\"",
     .run = run,
 };

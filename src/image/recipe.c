@@ -283,6 +283,7 @@ ph_rc ph_recipe_layout_video(ph_tile_layout *out, const ph_recipe *r, int width,
                              double fps, ph_err *err) {
     ph_tile_layout l = {.image_width = width, .image_height = height, .overview = -1, .n_tiles = n_frames};
     *out = (ph_tile_layout){0};
+    if (!r->kind) return PH_FAIL(err, PH_EUNSUP, "no recipe for pictures: this model takes none");
     if (width < 1 || height < 1)
         return PH_FAIL(err, PH_EFORMAT, "a picture of %d x %d pixels", width, height);
     if (n_frames < 1 || (n_frames > 1 && !r->kind->is_packed))
