@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIM_BYTES = 1 << 20 };
+enum { TRIM_BYTES = 64 << 10 };
 
 /* A run of visual tokens, standing in the prompt as one slot. */
 typedef struct visual_run {
