@@ -60,6 +60,12 @@ f=$(gguf empty) && : > "$f"
 n=$(stat -c %s tests/golden/formats/llama.Q4_0.gguf)
 for part in 4 20 100 5000 12900 $((n - 1)); do head -c "$part" tests/golden/formats/llama.Q4_0.gguf > "$D/cut$part.gguf"; done
 
+for name in vlm_llava15 vlm_idefics3; do cp tests/golden/gguf/$name.mmproj.gguf "$D/" && chmod u+w "$D/$name.mmproj.gguf"; done
+mv "$D/vlm_llava15.mmproj.gguf" "$D/patch0.mmproj.gguf"
+mv "$D/vlm_idefics3.mmproj.gguf" "$D/projector.mmproj.gguf"
+poke "$D/patch0.mmproj.gguf" $(($(at "$D/patch0.mmproj.gguf" clip.vision.patch_size) + 4)) '\0\0\0\0'
+poke "$D/projector.mmproj.gguf" $(($(at "$D/projector.mmproj.gguf" clip.projector_type) + 12)) 'xdefics3'
+
 # ---- safetensors and the directory around them
 for part in 4 100 2000 200000; do
     copy "st$part" $G/vlm_llava15
