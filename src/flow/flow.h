@@ -110,16 +110,16 @@ typedef struct ph_question {
     const ph_chat_message
           *messages; /* [n_messages], the whole conversation; pictures are numbered in order of their parts */
     size_t n_messages;
-    const ph_picture *pictures;
-    size_t            n_pictures;
+    const ph_picture   *pictures;
+    size_t              n_pictures;
     const ph_recording *sound; /* what it is about instead of pictures; or NULL */
     const char *raw; /* instead of messages: the prompt as it is, no template; trusted: control tokens are
                       * parsed, and the model's image marker stands for each picture in order */
     const int32_t     *ids; /* instead of both: the prompt's ids; visual rows where spec.image_token stands */
     size_t             n_ids;
-    int                add_special; /* with raw: 1 adds BOS and what else the tokenizer adds */
-    int                answer_max;  /* tokens; 0: until the context is full */
-    int                ignore_stop; /* 1: EOS does not stop */
+    int                add_special;  /* with raw: 1 adds BOS and what else the tokenizer adds */
+    int                answer_max;   /* tokens; 0: until the context is full */
+    int                ignore_stop;  /* 1: EOS does not stop */
     int                is_embedding; /* a vector is wanted, no answer (flow_embed.c) */
     ph_sampling        sampling;
     const char *const *stop; /* [n_stop] words that end the answer and are not part of it */
@@ -136,7 +136,7 @@ typedef struct ph_answer {
     size_t         n_text;
     const int32_t *ids; /* [n_ids], without the token that stopped it */
     size_t         n_ids;
-    int            stretches; /* of the question's recording */
+    int            stretches;                                  /* of the question's recording */
     int            prompt_tokens, image_tokens, cached_tokens; /* cached: already in the KV cache */
     ph_stop        stop;
     double         stage_ms[PH_N_STAGES];
@@ -169,8 +169,8 @@ ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err);
 
 /* Numbers of a vector; 0: the model answers instead. */
 int ph_session_embedding(const ph_session *s);
-/* A text or a picture to a vector of length 1, out [ph_session_embedding()], through the same stages.  The turn
- * is over afterwards.  Errors: those of the stages; PH_EUNSUP a model that answers. */
+/* A text or a picture to a vector of length 1, out [ph_session_embedding()], through the same stages.  The
+ * turn is over afterwards.  Errors: those of the stages; PH_EUNSUP a model that answers. */
 ph_rc ph_embed_text(ph_turn *t, const char *text, size_t n, float *out, ph_err *err);
 ph_rc ph_embed_picture(ph_turn *t, const ph_picture *picture, float *out, ph_err *err);
 /* The same from ids as a trainer's tokenizer gave them. */

@@ -127,6 +127,7 @@ ph_rc ph_cross_fill(ph_turn *t, ph_err *err) {
     ph_kv_truncate(s->cross, t->sequence, 0);
     if (!t->n_views) return PH_OK;
     PH_TRY(ph_kv_extend(s->cross, t->sequence, t->look.total, err));
+    if ((size_t)t->look.total > t->cross_most) t->cross_most = (size_t)t->look.total;
     int32_t blank = t->look.begin[t->n_views];
     for (size_t i = 0; i < t->n_views; i++) {
         const ph_view *v = &t->view[i];

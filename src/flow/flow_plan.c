@@ -57,7 +57,7 @@ static void cache(const ph_session *s, const ph_done *d, ph_memory *m) {
             d->tokens * (size_t)l->n_heads * (size_t)(l->d_k + l->d_v) * ph_dtype_bytes(s->how.kv_dtype);
         pages += d->pages * ph_kv_page_bytes(&s->kv_spec, i);
     }
-    size_t beside = s->model->cross ? d->visual : 0;
+    size_t beside = d->beside;
     for (int i = 0; i < s->model->n_cross_layers; i++) {
         const ph_kv_layer *l = &s->model->cross_layer[i];
         tokens += beside * (size_t)l->n_heads * (size_t)(l->d_k + l->d_v) * ph_dtype_bytes(s->how.kv_dtype);
@@ -117,6 +117,7 @@ static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     d->tiles = l.n_patches ? 0 : l.n_tiles < h->tiles ? l.n_tiles : h->tiles;
     d->patches = stated_patches(h, &l);
     d->visual = (size_t)h->images * (size_t)ph_spec_tokens(&s->model->spec, &l);
+    d->beside = s->model->cross ? d->visual : 0;
     size_t area = (size_t)h->image_width * (size_t)h->image_height;
     d->files = (size_t)h->images * (area * FILE_BITS_A_PIXEL / 8);
     d->decode = (size_t)h->images * 3 * area;
@@ -175,11 +176,11 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
         PH_TRY(need_of(s, PH_PART_VISION, &tiles, 0, &see, &vision_bytes, err));
         PH_TRY(need_of(s, PH_PART_BRIDGE, &tiles, 0, &see, &bridge_bytes, err));
     }
-    if (s->model->cross && d.visual) {
+    if (s->model->cross && d.beside) {
         ph_syms   fill = {{0}};
         ph_memory cross = {0};
         size_t    cross_bytes;
-        fill.at[PH_SYM_R] = least((size_t)h->chunk, d.visual);
+        fill.at[PH_SYM_R] = least((size_t)h->chunk, d.beside);
         PH_TRY(need_of(s, PH_PART_CROSS, &fill, 0, &cross, &cross_bytes, err));
         language.weights += cross.weights;
         if (cross.activations > language.activations) language.activations = cross.activations;

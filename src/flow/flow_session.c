@@ -51,7 +51,7 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
         return PH_FAIL(err, PH_EUSAGE, "a context of %d tokens; this model was made for %d at most",
                        h->context, own);
     if (s->model->spec.image_sees_itself && h->chunk < s->model->spec.bridge.tokens_per_tile)
-        h->chunk = s->model->spec.bridge.tokens_per_tile; /* they are run together */
+        h->chunk = s->model->spec.bridge.tokens_per_tile;         /* they are run together */
     if (s->model->spec.embed.is_both_ways) h->chunk = h->context; /* a text is run as a whole */
     if (h->chunk > h->context) h->chunk = h->context;
     if (h->chunk < h->sequences) h->chunk = h->sequences;

@@ -55,7 +55,7 @@ ph_rc ph_sound_stated(const ph_session *s, ph_done *d, ph_err *err) {
     enum { PCM = 2 };
     PH_TRY(ph_audio_recipe_bytes(&mels, r, n, r->rate, err));
     d->tiles = 1;
-    d->visual = (size_t)s->model->spec.bridge.tokens_per_tile;
+    d->visual = d->beside = (size_t)s->model->spec.bridge.tokens_per_tile;
     d->files = n * PCM;
     d->decode = n * sizeof(float);
     d->prepare = d->decode + mels;

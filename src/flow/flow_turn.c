@@ -107,9 +107,10 @@ static void take_pictures(ph_turn *t, const ph_question *q) {
             .file = q->pictures[i], .frame = &q->pictures[i], .n_frames = frames_of(&q->pictures[i])};
     t->n_stretches = 0;
     if (q->sound)
-        t->view[t->n_views++] = (ph_view){.file = {.bytes = q->sound->bytes, .n = q->sound->n, .name = q->sound->name},
-                                          .is_sound = 1,
-                                          .stretch = q->sound->stretch};
+        t->view[t->n_views++] =
+            (ph_view){.file = {.bytes = q->sound->bytes, .n = q->sound->n, .name = q->sound->name},
+                      .is_sound = 1,
+                      .stretch = q->sound->stretch};
 }
 
 static ph_rc check(const ph_turn *t, const ph_question *q, ph_err *err) {
@@ -195,6 +196,7 @@ static void predict(const ph_turn *t, ph_memory *out) {
     d.tokens = t->at;
     d.pages = (t->at + PH_KV_PAGE - 1) / PH_KV_PAGE;
     d.visual = t->features_rows;
+    d.beside = t->cross_most;
     d.different = different_ids(t);
     *out = (ph_memory){0};
     if (!ph_session_predict(t->session, &d, &plan, NULL)) *out = plan.peak;

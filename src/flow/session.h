@@ -43,10 +43,10 @@ struct ph_session {
     ph_plan            plan;
     int                n_turns;
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
-    int pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
+    int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
     size_t tile_floats; /* of the vision graph's input, a tile */
-    int tile_ids, cross_visual, cross_rows, cross_seen, positions;
-    int patches, patch_rows, segments, windows, order; /* towers over packed patches */
+    int    tile_ids, cross_visual, cross_rows, cross_seen, positions;
+    int    patches, patch_rows, segments, windows, order; /* towers over packed patches */
 };
 
 /* What was done, for a prediction of it; NULL: the load that the session's options state. */
@@ -58,6 +58,7 @@ typedef struct ph_done {
     size_t tokens;          /* in the KV cache, of all sequences together: the most */
     size_t pages;           /* KV pages a layer that they took */
     size_t visual;          /* visual tokens kept */
+    size_t beside;          /* of them, in the cross cache: the most */
     size_t different;       /* ids looked up */
     size_t files;           /* bytes of the pictures' files, mapped and read */
     size_t decode, prepare; /* bytes of pixels with the decoder's heap; of pixels with tiles */
@@ -119,15 +120,16 @@ struct ph_turn {
     uint64_t *key;
     ph_sight *sight; /* NULL: the model has no cross layers */
     ph_cross_look look;
-    uint64_t      cross_key; /* of what the cross cache holds; 0: nothing */
-    size_t        n_prompt;  /* rows of the prompt */
-    size_t        n_cached;  /* of them already in the KV cache */
-    size_t        n_kept;    /* rows of the cache whose keys are known: what was run */
-    size_t        at;        /* next row to prefill */
+    size_t        cross_most; /* visual tokens that the cross cache has held */
+    uint64_t      cross_key;  /* of what the cross cache holds; 0: nothing */
+    size_t        n_prompt;   /* rows of the prompt */
+    size_t        n_cached;   /* of them already in the KV cache */
+    size_t        n_kept;     /* rows of the cache whose keys are known: what was run */
+    size_t        at;         /* next row to prefill */
     int           n_image_tokens;
-    size_t        take;     /* rows of it in the chunk that is being run */
-    int       n_stretches; /* of the question's recording; 0: there is none */
-    size_t    see_view; /* the picture being seen, and its next tile */
+    size_t        take;        /* rows of it in the chunk that is being run */
+    int           n_stretches; /* of the question's recording; 0: there is none */
+    size_t        see_view;    /* the picture being seen, and its next tile */
     int           see_tile;
     int           tile_at, tile_n; /* its tiles (or packed patches) in the chunk that is being seen */
     ph_done       done;

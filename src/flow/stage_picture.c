@@ -124,7 +124,7 @@ static ph_rc prepare_one(ph_turn *t, ph_view *v, ph_err *err) {
         PH_TRY(ph_sound_prepare(t, v, err));
     else
         PH_TRY(ph_recipe_run_video(&v->tiles, recipe_of(t, v), v->pixels, v->n_frames, v->file.fps, 0,
-                               &t->picture_arena, err));
+                                   &t->picture_arena, err));
     const ph_tile_layout *l = &v->tiles.layout;
     const int32_t form[7] = {l->n_tiles, l->rows, l->cols, l->height, l->width, l->n_patches, l->is_video};
     v->key[0] = 0x243f6a8885a308d3u;

