@@ -304,6 +304,82 @@ static ph_rc area_row(ph_report *r, const ph_json *row, int *is_right, ph_err *e
     return pair_is(row, "out", l.height, l.width, is_right, err);
 }
 
+static ph_rc read_picture(const ph_json *row, int *w, int *h, ph_err *err) {
+    PH_TRY(ph_json_size(row, "w", 1, 1 << 20, w, err));
+    return ph_json_size(row, "h", 1, 1 << 20, h, err);
+}
+
+/* The layout of a w x h picture by a processor with this config; takes the reference to it. */
+static ph_rc lay_out(const char *processor, json_t *config, int w, int h, ph_tile_layout *l, ph_err *err) {
+    ph_recipe recipe;
+    ph_rc     rc = read_recipe(&recipe, config, processor, err);
+    json_decref(config);
+    PH_TRY(rc);
+    return ph_recipe_layout(l, &recipe, w, h, err);
+}
+
+/* The grid whose ratio is nearest to the picture's. */
+static ph_rc tiled_row(ph_report *r, const ph_json *row, int *is_right, ph_err *err) {
+    int            w, h, tile, least, most, rows, cols;
+    ph_tile_layout l;
+    (void)r;
+    PH_TRY(read_picture(row, &w, &h, err));
+    PH_TRY(ph_json_size(row, "tile", 1, PH_RECIPE_SIDE_MAX, &tile, err));
+    PH_TRY(ph_json_size(row, "min_patches", 0, 1 << 20, &least, err));
+    PH_TRY(ph_json_size(row, "max_patches", 1, 1 << 20, &most, err));
+    PH_TRY(ph_json_size(row, "rows", 1, 1 << 20, &rows, err));
+    PH_TRY(ph_json_size(row, "cols", 1, 1 << 20, &cols, err));
+    json_t *config = json_pack("{s{si si} sb si si}", "size", "height", tile, "width", tile,
+                               "crop_to_patches", 1, "min_patches", least, "max_patches", most);
+    PH_TRY(lay_out("GotOcr2ImageProcessor", config, w, h, &l, err));
+    *is_right = l.resized_height == rows * tile && l.resized_width == cols * tile;
+    return PH_OK;
+}
+
+static int64_t common(int64_t a, int64_t b) {
+    while (b > 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Canvases, and the largest tile that they are all made of. */
+static ph_rc read_canvases(const ph_json *list, json_t *points, int64_t *side, ph_err *err) {
+    int64_t pair[2];
+    for (size_t i = 0; i < ph_json_count(list); i++) {
+        ph_json item = ph_json_at(list, i);
+        for (size_t k = 0; k < 2; k++) {
+            ph_json one = ph_json_at(&item, k);
+            PH_TRY(ph_json_to_int(&one, &pair[k], err));
+            *side = common(*side, pair[k]);
+        }
+        json_array_append_new(points, json_pack("[I I]", (json_int_t)pair[0], (json_int_t)pair[1]));
+    }
+    return PH_OK;
+}
+
+/* The canvas of a list on which the picture keeps most of its pixels. */
+static ph_rc canvas_row(ph_report *r, const ph_json *row, int *is_right, ph_err *err) {
+    int            w, h;
+    int64_t        side = 0;
+    ph_tile_layout l;
+    ph_json        list = ph_json_get(row, "pinpoints");
+    (void)r;
+    PH_TRY(read_picture(row, &w, &h, err));
+    json_t *points = json_array();
+    ph_rc   rc = read_canvases(&list, points, &side, err);
+    json_t *config =
+        json_pack("{s{sI} s{sI sI} so}", "size", "shortest_edge", (json_int_t)side, "crop_size", "height",
+                  (json_int_t)side, "width", (json_int_t)side, "image_grid_pinpoints", points);
+    if (rc) json_decref(config);
+    PH_TRY(rc);
+    PH_TRY(lay_out("LlavaNextImageProcessor", config, w, h, &l, err));
+    *is_right = 1;
+    return pair_is(row, "out", l.resized_height, l.resized_width, is_right, err);
+}
+
 static const struct {
     const char *table;
     row_fn     *row;
@@ -311,9 +387,9 @@ static const struct {
 } tables[] = {
     {"idefics3_splitting", split_row, NULL},
     {"qwen2vl_smart_resize", area_row, NULL},
-    {"internvl_tiled_canvas", NULL, "this size rule comes with its family"},
+    {"internvl_tiled_canvas", tiled_row, NULL},
     {"mllama_canvas", NULL, "this size rule comes with its family"},
-    {"llava_next_best_resolution", NULL, "this size rule comes with its family"},
+    {"llava_next_best_resolution", canvas_row, NULL},
 };
 
 static ph_rc check_table(ph_report *r, const ph_json *table, row_fn *check, ph_err *err) {
