@@ -93,12 +93,16 @@ static ph_rc open_video(ph_model_case *c, ph_err *err) {
                       &c->picture[i], err));
         PH_TRY(decode(c, &c->picture[i], &pixels[i], err));
     }
+    const ph_weight *pace = ph_weights_find(&c->t.file.weights, "second_per_grid_ts");
+    const ph_recipe *recipe = &c->desk->model->video_recipe;
+    if (pace && ph_ref_count(pace) == 1 && ph_ref_at(pace, 0) > 0)
+        c->picture[0].fps = recipe->pack_temporal / ph_ref_at(pace, 0);
     c->picture[0].n_frames = (int)n;
     c->picture[0].is_video = 1;
     c->n_pictures = n;
     c->n_views = 1;
-    return ph_recipe_run_video(&c->tiles[0], &c->desk->model->video_recipe, pixels, (int)n, 0, 1,
-                               &c->desk->arena, err);
+    return ph_recipe_run_video(&c->tiles[0], recipe, pixels, (int)n, c->picture[0].fps, 1, &c->desk->arena,
+                               err);
 }
 
 static int units_of(const ph_tile_layout *l) {

@@ -475,7 +475,8 @@ static const struct {
     {"pixel_values_videos_u8", levels},
     {"pixel_values_videos_sample", samples},
     {"pixel_values_videos_sample_index", nothing},
-    {"video_frames_u8", nothing}, /* what was fed */
+    {"video_frames_u8", nothing},    /* what was fed */
+    {"second_per_grid_ts", nothing}, /* the same */
     {"image_grid_thw", grids},
     {"video_grid_thw", grids},
     {"position_ids_thw", positions},
