@@ -202,6 +202,10 @@ static json_t *vision_config(const ph_model *m) {
     set_int(o, "patch_size", t->patch);
     set_text(o, "hidden_act", act_name(t->act));
     set_real(o, "layer_norm_eps", (double)t->norm_eps);
+    set_text(o, "norm_type", t->is_rms ? "rms_norm" : "layer_norm");
+    set_bool(o, "attention_bias", !t->has_no_qkv_bias);
+    set_bool(o, "use_mean_pooling", !t->has_post_norm);
+    set_bool(o, "use_absolute_position_embeddings", !t->has_no_position);
     return o;
 }
 
@@ -216,6 +220,9 @@ static void picture_keys(json_t *o, const ph_model *m) {
     set_text(o, "projector_hidden_act", act_name(m->spec.bridge.act));
     set_bool(o, "multimodal_projector_bias", m->spec.bridge.has_bias);
     set_int(o, "scale_factor", m->spec.bridge.shuffle);
+    set_real(o, "downsample_ratio", 1.0 / m->spec.bridge.shuffle);
+    set_int(o, "mm_tokens_per_image", m->spec.bridge.tokens_per_tile);
+    set_int(o, "image_seq_length", m->spec.bridge.tokens_per_tile);
     json_object_set_new(o, "vision_config", vision_config(m));
 }
 

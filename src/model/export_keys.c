@@ -130,9 +130,12 @@ void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {
     three(to, "clip.vision.image_mean", m->recipe.mean);
     three(to, "clip.vision.image_std", m->recipe.std);
     ph_gguf_put_int(to, "clip.use_gelu", PH_GGUF_BOOL, t->act == PH_ACT_GELU || t->act == PH_ACT_GELU_TANH);
+    if (t->act == PH_ACT_GELU) put_word(to, "clip.vision.hidden_act", "gelu");
     ph_gguf_put_int(to, "clip.use_silu", PH_GGUF_BOOL, t->act == PH_ACT_SILU);
     if (m->spec.bridge.shuffle > 1) put_int(to, part, "projector.scale_factor", m->spec.bridge.shuffle);
-    if (m->recipe.do_split) put_int(to, part, "preproc_image_size", m->recipe.size.longest_edge);
+    if (m->spec.image_token >= 0) put_int(to, part, "image_token_id", m->spec.image_token);
+    if (m->recipe.do_split && m->recipe.size.longest_edge > 0)
+        put_int(to, part, "preproc_image_size", m->recipe.size.longest_edge);
     if (t->n_used == t->n_layers) return;
     ph_gguf_put_array(to, "clip.vision.feature_layer", PH_GGUF_I32, 1);
     ph_gguf_add_int(to, t->n_used);

@@ -11,73 +11,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum part { TEXT, VISION, BRIDGE } part;
+enum { N_PARTS = 3 };
 
-enum {
-    WEIGHT = 1,
-    BIAS = 2,
-    BARE = 4,
-    NORM = 8,
-    QUERY = 16,
-    KEY = 32,
-    WIDE = 64,
-    FUSED = 128,
-    APART = 256,
-    POSTS = 512
+static const ph_name_row text_names[] = {
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT, "embed_tokens", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM, "layers.#.input_layernorm", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_QUERY | PH_NAME_APART,
+     "layers.#.self_attn.q_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_KEY | PH_NAME_APART, "layers.#.self_attn.k_proj",
+     NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_APART, "layers.#.self_attn.v_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_FUSED, "layers.#.self_attn.qkv_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS, "layers.#.self_attn.o_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM, "layers.#.self_attn.q_norm", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM, "layers.#.self_attn.k_norm", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM, "layers.#.post_attention_layernorm", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM | PH_NAME_POSTS, "layers.#.pre_feedforward_layernorm",
+     NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM | PH_NAME_POSTS, "layers.#.post_feedforward_layernorm",
+     NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_APART, "layers.#.mlp.gate_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_APART, "layers.#.mlp.up_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_FUSED, "layers.#.mlp.gate_up_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS, "layers.#.mlp.down_proj", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM, "norm", NULL},
+    {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS, "lm_head", NULL},
 };
 
-/* WEIGHT, BIAS: endings that occur; BARE: the name as it stands.  FUSED, APART: only of decoders that fuse q,
- * k, v and gate, up, or that do not.  POSTS: only with norms after attention and feed-forward. */
-static const struct {
-    part        part;
-    int         is_layered;
-    const char *name;
-    int         what;
-} names[] = {
-    {TEXT, 0, "embed_tokens", WEIGHT},
-    {TEXT, 1, "input_layernorm", WEIGHT | NORM},
-    {TEXT, 1, "self_attn.q_proj", WEIGHT | BIAS | QUERY | APART},
-    {TEXT, 1, "self_attn.k_proj", WEIGHT | BIAS | KEY | APART},
-    {TEXT, 1, "self_attn.v_proj", WEIGHT | BIAS | APART},
-    {TEXT, 1, "self_attn.qkv_proj", WEIGHT | BIAS | FUSED},
-    {TEXT, 1, "self_attn.o_proj", WEIGHT | BIAS},
-    {TEXT, 1, "self_attn.q_norm", WEIGHT | NORM},
-    {TEXT, 1, "self_attn.k_norm", WEIGHT | NORM},
-    {TEXT, 1, "post_attention_layernorm", WEIGHT | NORM},
-    {TEXT, 1, "pre_feedforward_layernorm", WEIGHT | NORM | POSTS},
-    {TEXT, 1, "post_feedforward_layernorm", WEIGHT | NORM | POSTS},
-    {TEXT, 1, "mlp.gate_proj", WEIGHT | BIAS | APART},
-    {TEXT, 1, "mlp.up_proj", WEIGHT | BIAS | APART},
-    {TEXT, 1, "mlp.gate_up_proj", WEIGHT | BIAS | FUSED},
-    {TEXT, 1, "mlp.down_proj", WEIGHT | BIAS},
-    {TEXT, 0, "norm", WEIGHT | NORM},
-    {TEXT, 0, "lm_head", WEIGHT | BIAS},
-    {VISION, 0, "embeddings.class_embedding", BARE | WIDE},
-    {VISION, 0, "embeddings.patch_embedding", WEIGHT | BIAS | WIDE},
-    {VISION, 0, "embeddings.position_embedding", WEIGHT | WIDE},
-    {VISION, 0, "pre_layrnorm", WEIGHT | BIAS},
-    {VISION, 1, "layer_norm1", WEIGHT | BIAS},
-    {VISION, 1, "self_attn.q_proj", WEIGHT | BIAS},
-    {VISION, 1, "self_attn.k_proj", WEIGHT | BIAS},
-    {VISION, 1, "self_attn.v_proj", WEIGHT | BIAS},
-    {VISION, 1, "self_attn.out_proj", WEIGHT | BIAS},
-    {VISION, 1, "layer_norm2", WEIGHT | BIAS},
-    {VISION, 1, "mlp.fc1", WEIGHT | BIAS},
-    {VISION, 1, "mlp.fc2", WEIGHT | BIAS},
-    {VISION, 0, "post_layernorm", WEIGHT | BIAS},
-    {BRIDGE, 0, "linear_1", WEIGHT | BIAS},
-    {BRIDGE, 0, "linear_2", WEIGHT | BIAS},
-    {BRIDGE, 0, "modality_projection.proj", WEIGHT | BIAS},
+/* Vision and bridge of the CLIP and SigLIP line. */
+static const ph_name_row clip_names[] = {
+    {PH_NAMES_VISION, PH_NAME_BARE | PH_NAME_WIDE, "embeddings.class_embedding", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_WIDE, "embeddings.patch_embedding", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_WIDE, "embeddings.position_embedding", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "pre_layrnorm", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.layer_norm1", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.self_attn.q_proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.self_attn.k_proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.self_attn.v_proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.self_attn.out_proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.layer_norm2", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.mlp.fc1", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.mlp.fc2", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "post_layernorm", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_1", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_2", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "modality_projection.proj", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_NORM, "mm_soft_emb_norm", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_BARE, "mm_input_projection_weight", NULL},
 };
-enum { N_NAMES = sizeof names / sizeof *names };
 
 typedef struct walk {
     const ph_model *m;
     ph_arena       *arena;
     ph_export      *out;
     size_t          max;
-    ph_names        from[3], hf[3], gguf[3]; /* by part: this checkpoint's, and the two styles */
-    int             is_swapped;              /* an old GGUF tower: fc1 is called ffn_down */
+    ph_names from[N_PARTS], hf[N_PARTS], gguf[N_PARTS]; /* by part: this checkpoint's, and the two styles */
+    int      is_swapped;                                /* an old GGUF tower: fc1 is called ffn_down */
 } walk;
 
 /* ---- names ---- */
@@ -86,12 +75,12 @@ static ph_rc open_names(walk *w, ph_err *err) {
     const ph_source         *s = &w->m->source;
     static const char *const plain[4] = {"model.", "", "", ""};
     const char *const       *prefix = w->m->family->hf_prefix ? w->m->family->hf_prefix : plain;
-    PH_TRY(ph_names_text(s, &w->from[TEXT], err));
+    PH_TRY(ph_names_text(s, &w->from[PH_NAMES_TEXT], err));
     if (w->m->spec.has_vision) {
-        PH_TRY(ph_names_vision(s, &w->from[VISION], err));
-        PH_TRY(ph_names_bridge(s, &w->from[BRIDGE], err));
+        PH_TRY(ph_names_vision(s, &w->from[PH_NAMES_VISION], err));
+        PH_TRY(ph_names_bridge(s, &w->from[PH_NAMES_BRIDGE], err));
     }
-    for (int p = 0; p < 3; p++) {
+    for (int p = 0; p < N_PARTS; p++) {
         w->from[p].has_post_norms = w->m->spec.text.has_post_norms;
         w->gguf[p] = (ph_names){.is_gguf = 1, .has_post_norms = w->m->spec.text.has_post_norms};
         w->hf[p] =
@@ -117,63 +106,72 @@ static void swap_fc(char *name) {
 /* ---- rows ---- */
 
 static ph_export_turn turn_of(const walk *w, int what) {
-    if (what & (QUERY | KEY) && w->m->text_family->gguf_pairs) return PH_EXPORT_PAIRS;
-    return what & NORM && w->m->spec.text.norm_adds_one ? PH_EXPORT_PLUS_ONE : PH_EXPORT_PLAIN;
+    if (what & (PH_NAME_QUERY | PH_NAME_KEY) && w->m->text_family->gguf_pairs) return PH_EXPORT_PAIRS;
+    return what & PH_NAME_NORM && w->m->spec.text.norm_adds_one ? PH_EXPORT_PLUS_ONE : PH_EXPORT_PLAIN;
 }
 
-static ph_rc add_row(walk *w, part p, int what, const char *logical, ph_err *err) {
-    char asked[192];
-    snprintf(asked, sizeof asked, "%s", logical);
+/* name, "#" replaced, with an ending behind it. */
+static void fill_in(char *out, size_t size, const char *name, int layer, const char *ending) {
+    const char *mark = strchr(name, '#');
+    if (mark)
+        snprintf(out, size, "%.*s%d%s%s", (int)(mark - name), name, layer, mark + 1, ending);
+    else
+        snprintf(out, size, "%s%s", name, ending);
+}
+
+static ph_rc add_row(walk *w, const ph_name_row *row, int layer, const char *ending, ph_err *err) {
+    char         hf[192], gguf[192], asked[192];
+    ph_name_part p = row->part;
+    fill_in(hf, sizeof hf, row->name, layer, ending);
+    /* A GGUF name that is whole already has no ending to take. */
+    fill_in(gguf, sizeof gguf, row->gguf ? row->gguf : row->name, layer,
+            row->gguf && row->what & PH_NAME_BARE ? "" : ending);
+    snprintf(asked, sizeof asked, "%s", w->from[p].is_gguf ? gguf : hf);
     if (w->is_swapped) swap_fc(asked);
     const ph_weight *from = ph_names_find(&w->from[p], asked);
     if (!from || w->out->n >= w->max) return PH_OK;
     ph_export_row *r = &w->out->row[w->out->n++];
-    *r = (ph_export_row){
-        .from = from, .turn = turn_of(w, what), .is_vision = p != TEXT, .is_wide = what & WIDE};
+    *r = (ph_export_row){.from = from,
+                         .turn = turn_of(w, row->what),
+                         .is_vision = p != PH_NAMES_TEXT,
+                         .is_wide = (row->what & PH_NAME_WIDE) != 0};
     if (r->turn == PH_EXPORT_PAIRS)
-        r->heads = what & QUERY ? w->m->spec.text.n_heads : w->m->spec.text.n_kv_heads;
-    PH_TRY(copy_name(w, &w->hf[p], logical, &r->hf, err));
-    return copy_name(w, &w->gguf[p], logical, &r->gguf, err);
+        r->heads = row->what & PH_NAME_QUERY ? w->m->spec.text.n_heads : w->m->spec.text.n_kv_heads;
+    PH_TRY(copy_name(w, &w->hf[p], hf, &r->hf, err));
+    return copy_name(w, &w->gguf[p], gguf, &r->gguf, err);
 }
 
-static ph_rc add_name(walk *w, size_t i, int layer, ph_err *err) {
-    char base[128], logical[160];
-    int  what = names[i].what;
-    part p = names[i].part;
-    if (names[i].is_layered)
-        snprintf(base, sizeof base, "%slayers.%d.%s", p == VISION ? "encoder." : "", layer, names[i].name);
-    else
-        snprintf(base, sizeof base, "%s", names[i].name);
-    if (what & BARE) PH_TRY(add_row(w, p, what, base, err));
-    static const char *const ending[] = {"weight", "bias"};
-    for (int e = 0; e < 2; e++) {
-        if (!(what & (e ? BIAS : WEIGHT))) continue;
-        snprintf(logical, sizeof logical, "%s.%s", base, ending[e]);
-        PH_TRY(add_row(w, p, what, logical, err));
-    }
-    return PH_OK;
+static ph_rc add_name(walk *w, const ph_name_row *row, int layer, ph_err *err) {
+    if (row->what & PH_NAME_BARE) PH_TRY(add_row(w, row, layer, "", err));
+    if (row->what & PH_NAME_WEIGHT) PH_TRY(add_row(w, row, layer, ".weight", err));
+    return row->what & PH_NAME_BIAS ? add_row(w, row, layer, ".bias", err) : PH_OK;
 }
 
-static int occurs(const walk *w, size_t i) {
+static int occurs(const walk *w, const ph_name_row *row) {
     const ph_decoder *d = &w->m->spec.text;
-    int               what = names[i].what;
-    if (names[i].part != TEXT && !w->m->spec.has_vision) return 0;
-    return !(what & FUSED && !d->is_fused) && !(what & APART && d->is_fused) &&
-           !(what & POSTS && !d->has_post_norms);
+    return !(row->what & PH_NAME_FUSED && !d->is_fused) && !(row->what & PH_NAME_APART && d->is_fused) &&
+           !(row->what & PH_NAME_POSTS && !d->has_post_norms);
 }
 
-/* Rows [i, j) of the table are those of one layer: layer by layer. */
-static ph_rc add_all(walk *w, ph_err *err) {
-    for (size_t i = 0, j; i < N_NAMES; i = j) {
-        int layers = names[i].part == TEXT ? w->m->spec.text.n_layers : w->m->spec.tower.n_layers;
-        for (j = i + 1;
-             names[i].is_layered && j < N_NAMES && names[j].is_layered && names[j].part == names[i].part;)
-            j++;
-        for (int layer = 0; layer < (names[i].is_layered ? layers : 1); layer++)
+/* Neighbours of one layered kind go layer by layer. */
+static ph_rc add_list(walk *w, const ph_name_row *row, size_t n, ph_err *err) {
+    for (size_t i = 0, j; i < n; i = j) {
+        int is_layered = strchr(row[i].name, '#') != NULL;
+        int layers = row[i].part == PH_NAMES_TEXT ? w->m->spec.text.n_layers : w->m->spec.tower.n_layers;
+        for (j = i + 1; is_layered && j < n && strchr(row[j].name, '#') && row[j].part == row[i].part;) j++;
+        for (int layer = 0; layer < (is_layered ? layers : 1); layer++)
             for (size_t k = i; k < j; k++)
-                if (occurs(w, k)) PH_TRY(add_name(w, k, layer, err));
+                if (occurs(w, &row[k])) PH_TRY(add_name(w, &row[k], layer, err));
     }
     return PH_OK;
+}
+
+static ph_rc add_all(walk *w, ph_err *err) {
+    const ph_family *f = w->m->family;
+    PH_TRY(add_list(w, text_names, sizeof text_names / sizeof *text_names, err));
+    if (!w->m->spec.has_vision) return PH_OK;
+    if (f->names) return add_list(w, f->names, f->n_names, err);
+    return add_list(w, clip_names, sizeof clip_names / sizeof *clip_names, err);
 }
 
 /* ---- what is left over ---- */
@@ -215,7 +213,7 @@ static ph_rc check_left_over(walk *w, const ph_weights *all, ph_err *err) {
 static int is_swapped(const walk *w) {
     const ph_tower  *t = &w->m->spec.tower;
     const ph_weight *fc1 = w->m->spec.has_vision && w->m->source.is_gguf
-                               ? ph_names_find(&w->from[VISION], "encoder.layers.0.mlp.fc1.weight")
+                               ? ph_names_find(&w->from[PH_NAMES_VISION], "encoder.layers.0.mlp.fc1.weight")
                                : NULL;
     return fc1 && fc1->rank == 2 && fc1->dim[0] == t->d && fc1->dim[1] == t->d_ff && t->d != t->d_ff;
 }

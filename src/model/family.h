@@ -28,6 +28,27 @@ typedef struct ph_pieces {
 ph_rc ph_pieces_text(ph_pieces *p, ph_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 ph_rc ph_pieces_run(ph_pieces *p, int n_visual, ph_err *err);
 
+/* A logical name for conversion, and how GGUF stores what it names. */
+typedef enum ph_name_part { PH_NAMES_TEXT, PH_NAMES_VISION, PH_NAMES_BRIDGE } ph_name_part;
+enum {
+    PH_NAME_WEIGHT = 1, /* the endings that occur: .weight, .bias, none */
+    PH_NAME_BIAS = 2,
+    PH_NAME_BARE = 4,
+    PH_NAME_NORM = 8, /* 1 + w where the family's norms are */
+    PH_NAME_QUERY = 16,
+    PH_NAME_KEY = 32,
+    PH_NAME_WIDE = 64,   /* F32 there: read by elements */
+    PH_NAME_FUSED = 128, /* only of decoders that fuse q, k, v and gate, up; APART: only of others */
+    PH_NAME_APART = 256,
+    PH_NAME_POSTS = 512 /* only with norms after attention and feed-forward */
+};
+typedef struct ph_name_row {
+    ph_name_part part;
+    int          what;
+    const char  *name; /* "#" stands for a layer's number */
+    const char  *gguf; /* the logical name that GGUF's style is made from; NULL: the same */
+} ph_name_row;
+
 typedef struct ph_family {
     const char    *name;
     ph_family_kind kind;
@@ -64,11 +85,14 @@ typedef struct ph_family {
      * checkpoint.  NULL: a text family's "model." and "". */
     const char *const *hf_prefix;
     const char        *hf_vision; /* model_type of vision_config */
+    const ph_name_row *names;     /* [n_names] of vision and bridge; NULL: those of the CLIP line */
+    size_t             n_names;
     /* Which of its learned forms tile `tile` of a picture takes: fills the vision graph's input tile_ids i32
      * [I].  NULL: that graph has no such input. */
     int32_t (*tile_id)(const ph_spec *spec, const ph_tile_layout *tiles, int tile);
-    const char *const *start; /* NULL-ended: tokens that open a prompt where none is given; NULL: there must be one */
-    const char *text;      /* the text family where the config names none: "llama"; NULL: it must */
+    const char *const
+        *start;       /* NULL-ended: tokens that open a prompt where none is given; NULL: there must be one */
+    const char *text; /* the text family where the config names none: "llama"; NULL: it must */
     const char *template_; /* chat form to use when the checkpoint brings none: a name that ph_chat knows */
     const char *source;    /* paper and reference implementation */
 } ph_family;
@@ -128,8 +152,8 @@ typedef struct ph_packed_inputs {
 } ph_packed_inputs;
 void ph_packed_fill(const ph_spec *spec, const ph_tiles *picture, int first, const ph_packed_inputs *in);
 
-/* A text encoder of the CLIP / SigLIP line, under `names`, up to the row that is pooled: [S, d].  Inputs: ids,
- * rows, positions i32 [R], out_rows; state kv; values hidden.0 .. hidden.L, hidden.norm. */
+/* A text encoder of the CLIP / SigLIP line, under `names`, up to the row that is pooled: [S, d].  Inputs:
+ * ids, rows, positions i32 [R], out_rows; state kv; values hidden.0 .. hidden.L, hidden.norm. */
 ph_rc ph_encoder_read(const ph_keys *k, ph_spec *spec, ph_err *err);
 int   ph_encoder_build(ph_graph *g, const ph_spec *spec, const ph_names *names);
 /* x [.., d] to length 1, as the graph's output `name`. */
@@ -137,8 +161,8 @@ void ph_encoder_unit(ph_graph *g, int x, int d, const char *name);
 /* A number of the checkpoint: "logit_scale".  Errors: PH_EMISMATCH it is not there, or not one number. */
 ph_rc ph_encoder_number(const ph_source *s, const char *name, double *out, ph_err *err);
 
-/* Anyres (LLaVA-NeXT): the whole picture's tokens, then those of the grid, row by row across its tiles, without
- * the rows or columns that are padding, each row with a newline behind. */
+/* Anyres (LLaVA-NeXT): the whole picture's tokens, then those of the grid, row by row across its tiles,
+ * without the rows or columns that are padding, each row with a newline behind. */
 int ph_anyres_tokens(const ph_spec *spec, const ph_tile_layout *tiles);
 /* Where token `token` stands among the bridge's rows of all tiles, tokens_per_tile + 1 a tile. */
 int ph_anyres_source(const ph_spec *spec, const ph_tile_layout *tiles, int token);

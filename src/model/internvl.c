@@ -157,6 +157,34 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return ph_pieces_text(out, err, "</img>");
 }
 
+static const ph_name_row names_of[] = {
+    {PH_NAMES_VISION, PH_NAME_BARE | PH_NAME_WIDE, "embeddings.cls_token", "embeddings.class_embedding"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_WIDE, "embeddings.patch_embeddings.projection",
+     "embeddings.patch_embedding"},
+    {PH_NAMES_VISION, PH_NAME_BARE | PH_NAME_WIDE, "embeddings.position_embeddings",
+     "embeddings.position_embedding.weight"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.layernorm_before",
+     "encoder.layers.#.layer_norm1"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.attention.q_proj",
+     "encoder.layers.#.self_attn.q_proj"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.attention.k_proj",
+     "encoder.layers.#.self_attn.k_proj"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.attention.v_proj",
+     "encoder.layers.#.self_attn.v_proj"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.attention.projection_layer",
+     "encoder.layers.#.self_attn.out_proj"},
+    {PH_NAMES_VISION, PH_NAME_BARE, "encoder.layer.#.lambda_1", "encoder.layers.#.layer_scale1.weight"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.layernorm_after",
+     "encoder.layers.#.layer_norm2"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.mlp.fc1", "encoder.layers.#.mlp.fc1"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.mlp.fc2", "encoder.layers.#.mlp.fc2"},
+    {PH_NAMES_VISION, PH_NAME_BARE, "encoder.layer.#.lambda_2", "encoder.layers.#.layer_scale2.weight"},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "layernorm", "post_layernorm"},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "layer_norm", "mm.model.mlp.0"},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_1", "mm.model.mlp.1"},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_2", "mm.model.mlp.3"},
+};
+
 static const char *const hf_prefix[] = {"language_model.model.", "language_model.", "vision_tower.",
                                         "multi_modal_projector."};
 static const char *const types[] = {"internvl", NULL};
@@ -172,6 +200,8 @@ const ph_family ph_family_internvl = {
     .image = image,
     .hf_class = "InternVLForConditionalGeneration",
     .hf_prefix = hf_prefix,
+    .names = names_of,
+    .n_names = sizeof names_of / sizeof *names_of,
     .hf_vision = "internvl_vision",
     .template_ = "chatml",
     .source = "arXiv:2404.16821; transformers modeling_internvl.py",

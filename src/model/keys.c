@@ -31,6 +31,7 @@ static const struct {
     {"", "projection_dim", "%.projection_dim"},
     {"", "scale_factor", "%.projector.scale_factor"},
     {"", "vision_feature_layer", "%.feature_layer"},
+    {"", "image_token_id", "%.image_token_id"}, /* our own: others look for the piece */
     {"", "attn_logit_softcapping", "%.attn_logit_softcapping"},
     {"", "final_logit_softcapping", "%.final_logit_softcapping"},
     {"", "rope_local_base_freq", "%.rope.freq_base_swa"},
@@ -195,12 +196,17 @@ ph_rc ph_keys_ints_or(const ph_keys *k, const char *name, int64_t *out, size_t m
 
 /* GGUF says which activation with two flags of the vision part. */
 static ph_rc act_gguf(const ph_keys *k, ph_act otherwise, ph_act *out, ph_err *err) {
-    int use_gelu, use_silu;
+    int          use_gelu, use_silu, is_exact = 0;
+    ph_gguf_text word;
     *out = otherwise;
     if (strcmp(k->prefix, "clip.vision")) return PH_OK;
+    if (ph_gguf_find(k->gguf, "clip.vision.hidden_act")) { /* our own: the flags do not know the exact form */
+        PH_TRY(ph_gguf_text_of(k->gguf, "clip.vision.hidden_act", &word, err));
+        is_exact = ph_gguf_text_is(word, "gelu");
+    }
     PH_TRY(ph_gguf_bool_or(k->gguf, "clip.use_gelu", 0, &use_gelu, err));
     PH_TRY(ph_gguf_bool_or(k->gguf, "clip.use_silu", 0, &use_silu, err));
-    *out = use_gelu ? PH_ACT_GELU_TANH : use_silu ? PH_ACT_SILU : PH_ACT_GELU_QUICK;
+    *out = is_exact ? PH_ACT_GELU : use_gelu ? PH_ACT_GELU_TANH : use_silu ? PH_ACT_SILU : PH_ACT_GELU_QUICK;
     return PH_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "formats/container.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static ph_rc open_hf(ph_source *s, const char *path, ph_err *err) {
@@ -42,6 +43,26 @@ static ph_rc open_mmproj(ph_source *s, const char *path, ph_err *err) {
     return PH_OK;
 }
 
+/* How pictures are prepared is said best by the files that came along, if this was a directory once. */
+static ph_rc open_originals(ph_source *s, ph_err *err) {
+    const struct {
+        const char  *name;
+        ph_json_doc *doc;
+    } docs[] = {{"config.json", &s->hf.config},
+                {"preprocessor_config.json", &s->hf.preprocessor},
+                {"processor_config.json", &s->hf.processor},
+                {"video_preprocessor_config.json", &s->hf.video_preprocessor}};
+    for (size_t i = 0; i < sizeof docs / sizeof *docs; i++) {
+        char         key[96];
+        ph_gguf_text text;
+        snprintf(key, sizeof key, PH_ORIGINAL_KEY "%s", docs[i].name);
+        if (!ph_gguf_find(&s->gguf, key)) continue;
+        PH_TRY(ph_gguf_text_of(&s->gguf, key, &text, err));
+        PH_TRY(ph_json_parse(docs[i].doc, text.at, text.n, docs[i].name, err));
+    }
+    return PH_OK;
+}
+
 static ph_rc open_gguf(ph_source *s, const char *path, const char *mmproj, ph_err *err) {
     PH_TRY(ph_gguf_open(&s->gguf, path, &s->arena, err));
     PH_TRY(text_of(s, &s->gguf, "general.architecture", &s->type, err));
@@ -50,7 +71,9 @@ static ph_rc open_gguf(ph_source *s, const char *path, const char *mmproj, ph_er
                        "%s is the vision part of a model: give the language model's file with -m and this "
                        "one with --mmproj",
                        path);
-    return mmproj ? open_mmproj(s, mmproj, err) : PH_OK;
+    if (!mmproj) return PH_OK;
+    PH_TRY(open_mmproj(s, mmproj, err));
+    return open_originals(s, err);
 }
 
 ph_rc ph_source_open(ph_source *s, const char *path, const char *mmproj, ph_err *err) {
