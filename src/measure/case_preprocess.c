@@ -380,15 +380,29 @@ static ph_rc canvas_row(ph_report *r, const ph_json *row, int *is_right, ph_err 
     return pair_is(row, "out", l.resized_height, l.resized_width, is_right, err);
 }
 
+/* The grid in which the picture must grow least, or shrink least, and its size there. */
+static ph_rc fitted_row(ph_report *r, const ph_json *row, int *is_right, ph_err *err) {
+    int            w, h, tile, most;
+    ph_tile_layout l;
+    (void)r;
+    PH_TRY(read_picture(row, &w, &h, err));
+    PH_TRY(ph_json_size(row, "tile", 1, PH_RECIPE_SIDE_MAX, &tile, err));
+    PH_TRY(ph_json_size(row, "max_image_tiles", 1, 1 << 10, &most, err));
+    json_t *config =
+        json_pack("{s{si si} si}", "size", "height", tile, "width", tile, "max_image_tiles", most);
+    PH_TRY(lay_out("MllamaImageProcessor", config, w, h, &l, err));
+    *is_right = 1;
+    PH_TRY(pair_is(row, "canvas", l.rows * tile, l.cols * tile, is_right, err));
+    return pair_is(row, "resized", l.resized_height, l.resized_width, is_right, err);
+}
+
 static const struct {
     const char *table;
     row_fn     *row;
     const char *why; /* it is skipped; NULL: it is not */
 } tables[] = {
-    {"idefics3_splitting", split_row, NULL},
-    {"qwen2vl_smart_resize", area_row, NULL},
-    {"internvl_tiled_canvas", tiled_row, NULL},
-    {"mllama_canvas", NULL, "this size rule comes with its family"},
+    {"idefics3_splitting", split_row, NULL},          {"qwen2vl_smart_resize", area_row, NULL},
+    {"internvl_tiled_canvas", tiled_row, NULL},       {"mllama_canvas", fitted_row, NULL},
     {"llava_next_best_resolution", canvas_row, NULL},
 };
 

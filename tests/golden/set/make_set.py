@@ -87,7 +87,7 @@ kept = {c["tensor"] for c in d["cases"]}
 save_json("preprocess/resize.json", d)
 cut_tensors("preprocess/resize.safetensors", kept.__contains__)
 d = load_json("preprocess/size_tables.json")
-save_json("preprocess/size_tables.json", {k: v[:60] if isinstance(v, list) else v for k, v in d.items() if k in ("what", "idefics3_splitting", "qwen2vl_smart_resize", "internvl_tiled_canvas", "llava_next_best_resolution")})
+save_json("preprocess/size_tables.json", {k: v[:60] if isinstance(v, list) else v for k, v in d.items() if k in ("what", "idefics3_splitting", "mllama_canvas", "qwen2vl_smart_resize", "internvl_tiled_canvas", "llava_next_best_resolution")})
 
 d = load_json("quant/manifest.json")
 d["blocks"] = [b for b in d["blocks"] if b["type"] in TYPES]
