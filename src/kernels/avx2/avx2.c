@@ -100,6 +100,19 @@ static inline float v_sum(vf a) {
     q = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
+static inline vf add_pairs(vf a, vf b) {
+    return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+}
+static inline vf add_twos(vf a, vf b) {
+    __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+    return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
+                         _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+}
+static inline vf v_sums(const vf a[W]) {
+    vf u = add_twos(add_pairs(a[0], a[1]), add_pairs(a[2], a[3]));
+    vf v = add_twos(add_pairs(a[4], a[5]), add_pairs(a[6], a[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(u, v, 0x20), _mm256_permute2f128_ps(u, v, 0x31));
+}
 static inline float v_largest(vf a) {
     __m128 q = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     q = _mm_max_ps(q, _mm_movehl_ps(q, q));

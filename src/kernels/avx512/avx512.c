@@ -95,6 +95,24 @@ static inline float v_sum(vf a) {
     q = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
+/* Two vectors' neighbours added: [a0+a2 b0+b2 a1+a3 b1+b3] in each 128 bits. */
+static inline vf add_pairs(vf a, vf b) {
+    return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+static inline vf add_twos(vf a, vf b) {
+    __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
+    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                         _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+}
+static inline vf add_quarters(vf a, vf b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+static inline vf v_sums(const vf a[W]) {
+    vf u[4];
+    for (int i = 0; i < 4; i++)
+        u[i] = add_twos(add_pairs(a[4 * i], a[4 * i + 1]), add_pairs(a[4 * i + 2], a[4 * i + 3]));
+    return add_quarters(add_quarters(u[0], u[1]), add_quarters(u[2], u[3]));
+}
 static inline float v_largest(vf a) {
     return _mm512_reduce_max_ps(a);
 }

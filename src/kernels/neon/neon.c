@@ -99,6 +99,9 @@ static inline float v_sum(vf a) {
     float32x2_t h = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(h, 0) + vget_lane_f32(h, 1);
 }
+static inline vf v_sums(const vf a[W]) {
+    return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3]));
+}
 static inline float v_largest(vf a) {
     return vmaxnmvq_f32(a);
 }
