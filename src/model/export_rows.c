@@ -223,7 +223,8 @@ ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err 
     const ph_weights *text = ph_source_weights(&m->source), *vision = ph_source_vision_weights(&m->source);
     void             *rows;
     *out = (ph_export){0};
-    if (!m->text_family->gguf || (m->spec.has_vision && !m->family->hf_prefix))
+    if (!m->text_family || !m->text_family->gguf ||
+        (m->spec.has_vision && (!m->family->hf_prefix || !m->family->projector)))
         return PH_FAIL(err, PH_EUNSUP, "models of family %s are not converted yet", m->family->name);
     PH_TRY(open_names(&w, err));
     w.is_swapped = is_swapped(&w);
