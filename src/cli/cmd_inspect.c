@@ -72,8 +72,8 @@ static void print_model(const ph_model *m) {
                m->spec.cross.n_layers, d->n_layers);
     if (m->spec.n_mels) {
         const ph_audio_recipe *r = &m->audio_recipe;
-        printf("  hearing      %d layers, d %d, %d heads; %d tokens for %g s\n", t->n_layers, t->d, t->n_heads,
-               m->spec.bridge.tokens_per_tile, (double)r->chunk_samples / r->rate);
+        printf("  hearing      %d layers, d %d, %d heads; %d tokens for %g s\n", t->n_layers, t->d,
+               t->n_heads, m->spec.bridge.tokens_per_tile, (double)r->chunk_samples / r->rate);
         printf("  sound        as %s prepares it, %d numbers a frame\n", r->processor, r->n_mels);
         return;
     }
@@ -121,7 +121,7 @@ static ph_rc print_svg(const ph_graph *g, ph_err *err) {
 
 static ph_rc print_graph(const job *j, ph_err *err) {
     const ph_model *m = j->cli.opened;
-    const ph_graph *all[] = {m->language, m->vision, m->bridge};
+    const ph_graph *all[] = {m->language, m->vision, m->bridge, m->cross};
     const char     *name = j->graph ? j->graph : "language";
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i] || strcmp(all[i]->name, name)) continue;
@@ -130,7 +130,9 @@ static ph_rc print_graph(const job *j, ph_err *err) {
         return PH_OK;
     }
     return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'; it has language%s", name,
-                   m->vision ? ", vision and bridge" : "");
+                   m->cross    ? ", vision, bridge and cross"
+                   : m->vision ? ", vision and bridge"
+                               : "");
 }
 
 /* ---- what it comes to ---- */
@@ -207,7 +209,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--dot", 0, NULL, "print a graph for Graphviz instead: pipe it to `dot -Tsvg`", PH_OPTION_FLAG,
          &j.is_graph},
         {"--svg", 0, NULL, "the same as a picture, drawn by Graphviz", PH_OPTION_FLAG, &j.is_svg},
-        {"--graph", 0, "NAME", "which graph: language (default), vision or bridge; implies --dot",
+        {"--graph", 0, "NAME", "which graph: language (default), vision, bridge or cross; implies --dot",
          PH_OPTION_TEXT, &j.graph},
         {0},
     };

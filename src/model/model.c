@@ -181,6 +181,12 @@ static ph_rc check_recipe(const ph_model *m, ph_err *err) {
     if (m->spec.packed.merge) return check_packed(m, err);
     if (m->spec.n_mels) return check_audio(m, err);
     PH_TRY(ph_recipe_layout(&l, &m->recipe, m->spec.tower.image, m->spec.tower.image, err));
+    if (m->spec.tower.tiles && l.n_tiles != m->spec.tower.tiles)
+        return PH_FAIL(
+            err, PH_EMISMATCH,
+            "preprocessor_config.json makes %d tiles of a picture, but vision_config's max_num_tiles is "
+            "%d",
+            l.n_tiles, m->spec.tower.tiles);
     if (l.width != m->spec.tower.image || l.height != m->spec.tower.image)
         return PH_FAIL(
             err, PH_EMISMATCH,
