@@ -142,15 +142,10 @@ const ph_command ph_command_embed = {
     .summary = "vectors of texts and pictures, and how well they agree",
     .usage = "-m MODEL [--image FILE]... [-p TEXT]...",
     .about =
-        "With a dual encoder (CLIP, SigLIP) every text and every picture becomes one vector of length 1. "
-        "Prints "
-        "the cosine of each\n"
-        "picture with each text and the score that the model makes of it: the share among the texts given "
-        "(softmax), or\n"
-        "whether the two belong together (sigmoid). Without pictures, or without texts: cosines among what "
-        "is "
-        "given. --json gives\n"
-        "the vectors too.\n\n"
-        "  pinhole embed -m clip --image a.jpg -p \"a red kite\" -p \"two cups\"",
+        "With a dual encoder every text and every picture becomes one vector of length 1. Prints the\n"
+        "cosine of each picture with each text, and the score that the model makes of it: the share among\n"
+        "the texts given (softmax), or whether the two belong together (sigmoid). Without pictures, or\n"
+        "without texts: cosines among what is given. --json gives the vectors too.\n\n"
+        "  pinhole embed -m dual-encoder/ --image a.jpg -p \"a red kite\" -p \"two cups\"",
     .run = run,
 };

@@ -195,7 +195,7 @@ const ph_command ph_command_run = {
         "with ids, token\n"
         "counts, milliseconds a stage, and memory as predicted and as measured.\n\n"
         "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n"
-        "  pinhole run -m whisper-tiny --audio speech.wav\n"
+        "  pinhole run -m speech-model/ --audio speech.wav\n"
         "  pinhole run -m model.gguf --mmproj mmproj.gguf --image a.jpg --image b.jpg -p \"what changed?\"",
     .run = run,
 };

@@ -159,7 +159,7 @@ static void taps_fill(taps *t, int in, int out, int first, ph_filter filter) {
     }
 }
 
-static uint8_t clip(int32_t sum) {
+static uint8_t to_byte(int32_t sum) {
     int32_t v = sum >> FRACTION_BITS; /* arithmetic shift: rounds down, as the reference's */
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
@@ -174,14 +174,14 @@ static void row_pass(uint8_t *out, const uint8_t *row, int base, const taps *t, 
         int32_t        r = HALF, g = HALF, b = HALF;
         for (int j = 0; j < t->count[i]; j++, in += 3)
             r += in[0] * k[j], g += in[1] * k[j], b += in[2] * k[j];
-        out[3 * i] = clip(r), out[3 * i + 1] = clip(g), out[3 * i + 2] = clip(b);
+        out[3 * i] = to_byte(r), out[3 * i + 1] = to_byte(g), out[3 * i + 2] = to_byte(b);
     }
 }
 
 /* The same where every source pixel is fill: no sum is needed, and none is stored. */
 static void blank_pass(uint8_t *out, const uint8_t *fill, const taps *t, int first, int end) {
     for (int i = first; i < end; i++)
-        for (int ch = 0; ch < 3; ch++) out[3 * i + ch] = clip(HALF + fill[ch] * t->total[i]);
+        for (int ch = 0; ch < 3; ch++) out[3 * i + ch] = to_byte(HALF + fill[ch] * t->total[i]);
 }
 
 static void paint(uint8_t *out, int n, const uint8_t *fill) {
@@ -252,7 +252,7 @@ static void column_pass(uint8_t *out, const ph_canvas *c, int x, int n, const ta
         const uint8_t *in = row_at(c, t->from[i] + j, x, n, line);
         for (size_t at = 0; at < bytes; at++) sum[at] += in[at] * k[j];
     }
-    for (size_t at = 0; at < bytes; at++) out[at] = clip(sum[at]);
+    for (size_t at = 0; at < bytes; at++) out[at] = to_byte(sum[at]);
 }
 
 /* What one smooth resize holds. */

@@ -58,7 +58,7 @@ static ph_rc kind(ph_tok_build *b, ph_text_op *list, int *n, ph_op_kind k, ph_er
     return PH_OK;
 }
 
-static ph_rc clip(ph_tok_build *b, ph_err *err) {
+static ph_rc lower_words(ph_tok_build *b, ph_err *err) {
     ph_tokenizer *t = b->t;
     ph_text_op   *op;
     PH_TRY(kind(b, t->norm_op, &t->n_norm_op, PH_OP_NFC, err));
@@ -94,7 +94,7 @@ ph_rc ph_tokfiles_read(ph_tok_build *b, const ph_tokenizer_files *f, ph_err *err
     PH_TRY(kind(b, t->decode_op, &t->n_decode_op, PH_OP_BYTES, err));
     if (!strcmp(c.class_name, "CLIPTokenizer")) {
         PH_TRY(ph_build_text(b, "</w>", 4, &t->end_suffix, err));
-        PH_TRY(clip(b, err));
+        PH_TRY(lower_words(b, err));
         PH_TRY(ph_tokjson_end_of_word(b, err));
     } else if (!strcmp(c.class_name, "Qwen2Tokenizer")) {
         PH_TRY(kind(b, t->norm_op, &t->n_norm_op, PH_OP_NFC, err));
