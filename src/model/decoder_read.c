@@ -69,23 +69,54 @@ static ph_rc read_extras(const ph_keys *k, const ph_source *s, ph_decoder *d, ph
     return PH_OK;
 }
 
+/* The text_config of a composite model may leave out what is its class's default; 0: it must be there, or
+ * follows from the others. */
+static const struct size {
+    const char *type;
+    int         layers, d, heads, kv_heads, d_head, d_ff, vocab, context;
+} defaults[] = {
+    {"gemma3_text", 26, 2304, 8, 4, 256, 9216, 262208, 131072},
+    {"llama", 32, 4096, 32, 0, 0, 11008, 32000, 2048},
+    {"mistral", 32, 4096, 32, 8, 0, 14336, 32000, 131072},
+    {"qwen2", 32, 4096, 32, 0, 0, 22016, 151936, 32768},
+    {NULL, 0, 0, 0, 0, 0, 0, 0, 2048},
+};
+
+static ph_rc read_size(const ph_keys *k, const char *name, int most, int otherwise, int *out, ph_err *err) {
+    if (!otherwise) return ph_keys_int(k, name, 1, most, out, err);
+    return ph_keys_int_or(k, name, 1, most, otherwise, out, err);
+}
+
+static const struct size *defaults_of(const ph_keys *k, const ph_source *s) {
+    const char        *type = s->is_gguf ? NULL : ph_keys_type(k);
+    const struct size *c = defaults;
+    ph_json            root = s->is_gguf ? (ph_json){0} : ph_json_root(&s->hf.config);
+    /* A model of text alone says everything. */
+    if (s->is_gguf || !ph_json_has(&root, "text_config")) type = NULL;
+    while (c->type && (!type || strcmp(type, c->type))) c++;
+    return c;
+}
+
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
-    double eps;
+    const struct size *c = defaults_of(k, s);
+    double             eps;
     *d = (ph_decoder){0};
-    PH_TRY(ph_keys_int(k, "num_hidden_layers", 1, PH_LAYERS_MAX, &d->n_layers, err));
+    PH_TRY(read_size(k, "num_hidden_layers", PH_LAYERS_MAX, c->layers, &d->n_layers, err));
     d->n_kinds = 1;
-    PH_TRY(ph_keys_int(k, "hidden_size", 1, 1 << 17, &d->d_model, err));
-    PH_TRY(ph_keys_int(k, "num_attention_heads", 1, 1 << 12, &d->n_heads, err));
-    PH_TRY(ph_keys_int_or(k, "num_key_value_heads", 1, 1 << 12, d->n_heads, &d->n_kv_heads, err));
-    PH_TRY(ph_keys_int(k, "intermediate_size", 1, 1 << 20, &d->d_ff, err));
-    PH_TRY(ph_keys_int(k, "vocab_size", 1, 1 << 24, &d->vocab, err));
-    if (!ph_keys_has(k, "head_dim") && d->d_model % d->n_heads)
+    PH_TRY(read_size(k, "hidden_size", 1 << 17, c->d, &d->d_model, err));
+    PH_TRY(read_size(k, "num_attention_heads", 1 << 12, c->heads, &d->n_heads, err));
+    PH_TRY(ph_keys_int_or(k, "num_key_value_heads", 1, 1 << 12, c->kv_heads ? c->kv_heads : d->n_heads,
+                          &d->n_kv_heads, err));
+    PH_TRY(read_size(k, "intermediate_size", 1 << 20, c->d_ff, &d->d_ff, err));
+    PH_TRY(read_size(k, "vocab_size", 1 << 24, c->vocab, &d->vocab, err));
+    if (!ph_keys_has(k, "head_dim") && !c->d_head && d->d_model % d->n_heads)
         return PH_FAIL(
             err, PH_EFORMAT,
             "%s: hidden_size %d is no multiple of num_attention_heads %d, and head_dim is not given",
             k->where, d->d_model, d->n_heads);
-    PH_TRY(ph_keys_int_or(k, "head_dim", 2, 1 << 12, d->d_model / d->n_heads, &d->d_head, err));
-    PH_TRY(ph_keys_int_or(k, "max_position_embeddings", 1, 1 << 28, 2048, &d->context, err));
+    PH_TRY(ph_keys_int_or(k, "head_dim", 2, 1 << 12, c->d_head ? c->d_head : d->d_model / d->n_heads,
+                          &d->d_head, err));
+    PH_TRY(ph_keys_int_or(k, "max_position_embeddings", 1, 1 << 28, c->context, &d->context, err));
     PH_TRY(ph_keys_act_or(k, "hidden_act", PH_ACT_SILU, &d->act, err));
     PH_TRY(ph_keys_float_or(k, "rms_norm_eps", 1e-6, &eps, err));
     d->norm_eps = (float)eps;
