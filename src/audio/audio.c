@@ -115,6 +115,11 @@ typedef struct form {
 } form;
 static const form wav = {"WAV", SF_FORMAT_WAV, walk_wav}, flac = {"FLAC", SF_FORMAT_FLAC, walk_flac};
 
+const char *ph_audio_format_at(size_t i) {
+    const form *const all[] = {&wav, &flac};
+    return i < sizeof all / sizeof *all ? all[i]->name : NULL;
+}
+
 static ph_rc claim(const form **out, const uint8_t *bytes, size_t n, ph_err *err) {
     if (!n) return PH_FAIL(err, PH_EFORMAT, "the audio file is empty (0 bytes)");
     if (n >= 12 && !memcmp(bytes, "RIFF", 4) && !memcmp(bytes + 8, "WAVE", 4)) return *out = &wav, PH_OK;

@@ -78,6 +78,8 @@ ph_rc ph_audio_resample(ph_sound *out, const ph_sound *in, int rate, ph_arena *a
 /* Upper estimate of the heap that resampling takes and gives back. */
 size_t ph_audio_resample_bytes(int from, int to);
 
+const char *ph_audio_format_at(size_t i); /* what is read: "WAV", "FLAC"; NULL past the last */
+
 /* A name for what bytes seem to be, if it is not read: "MP3", "Ogg"; NULL: unknown. */
 const char *ph_audio_sniff(const uint8_t *bytes, size_t n);
 

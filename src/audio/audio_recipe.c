@@ -22,6 +22,10 @@ enum {
 
 static const char class_name[] = "WhisperFeatureExtractor";
 
+const char *ph_audio_recipe_processor(void) {
+    return class_name;
+}
+
 /* ---- reading ---- */
 
 /* Early checkpoints name only the processor that holds the extractor. */

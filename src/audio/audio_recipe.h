@@ -45,6 +45,8 @@ typedef struct ph_mels {
     float        *features; /* [n_chunks, n_mels, n_frames]; NULL on a ruler */
 } ph_mels;
 
+const char *ph_audio_recipe_processor(void); /* the class that is known */
+
 /* Read the recipe from a model's configs.  Absent documents: a zeroed ph_json.
  *   preprocessor  preprocessor_config.json
  *   processor     processor_config.json: "feature_extractor" in it serves when preprocessor is absent

@@ -12,7 +12,7 @@ typedef struct job {
     ph_cli      cli;
     uint64_t    budget;
     const char *dot, *graph, *size;
-    int         is_graph, is_svg, shows_tensors;
+    int         is_graph, is_svg, shows_tensors, is_known;
     ph_plan     plan;
 } job;
 
@@ -205,6 +205,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.cli.session.images},
         {"--image-size", 0, "WxH", "their size in pixels (1024x768)", PH_OPTION_TEXT, &j.size},
         {"--sequences", 0, "N", "conversations at once (1)", PH_OPTION_INT, &j.cli.session.sequences},
+        {"--known", 0, NULL, "no model: what this program knows (families, block types, tokenizers ...)",
+         PH_OPTION_FLAG, &j.is_known},
         {"--tensors", 0, NULL, "list the tensors", PH_OPTION_FLAG, &j.shows_tensors},
         {"--dot", 0, NULL, "print a graph for Graphviz instead: pipe it to `dot -Tsvg`", PH_OPTION_FLAG,
          &j.is_graph},
@@ -220,6 +222,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_options o = {.group = {own, model, session}, .n_groups = 3};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
+    if (j.is_known && (o.rest.n || j.cli.model))
+        return PH_FAIL(err, PH_EUSAGE, "--known is about the program: give no model with it");
+    if (j.is_known) return ph_cli_known(j.cli.is_json, err);
     if (o.rest.n > 1 || (o.rest.n && j.cli.model))
         return PH_FAIL(err, PH_EUSAGE, "one model is inspected at a time");
     if (o.rest.n) j.cli.model = o.rest.at[0];
@@ -231,7 +236,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
 const ph_command ph_command_inspect = {
     .name = "inspect",
     .summary = "what is in a model, which memory it needs, will it fit",
-    .usage = "[MODEL] [--memory SIZE]",
+    .usage = "[MODEL] [--memory SIZE] | --known",
     .about =
         "Opens a model's tables, builds and checks its graphs against the weights, and adds up what "
         "answering would\n"

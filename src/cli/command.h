@@ -109,6 +109,10 @@ ph_rc ph_cli_open_session(ph_cli *c, ph_err *err);
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
 void  ph_cli_close(ph_cli *c);
 
+/* What this program knows, from its tables: families, types, tokenizers, chat forms, pictures, sound,
+ * engines, instruction sets.  Errors: PH_EUSAGE, PH_EMACHINE of PINHOLE_ISA. */
+ph_rc ph_cli_known(int is_json, ph_err *err);
+
 /* ---- output ---- */
 void    ph_cli_print_json(json_t *object); /* one line; takes the reference */
 json_t *ph_cli_memory_json(const ph_memory *m);

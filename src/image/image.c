@@ -31,6 +31,9 @@ void ph_image_list(char *out, size_t size) {
     for (size_t i = 0, n = 0; i < N_FORMATS && n < size; i++, n = strlen(out))
         snprintf(out + n, size - n, "%s%s", i ? ", " : "", formats[i]->name);
 }
+const ph_image_format *ph_image_format_at(size_t i) {
+    return i < N_FORMATS ? formats[i] : NULL;
+}
 const char *ph_image_format_name(const ph_image_format *format) {
     return format->name;
 }

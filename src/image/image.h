@@ -76,12 +76,13 @@ size_t ph_image_decode_bytes(const ph_image_info *info);
 ph_rc ph_image_decode(ph_pixels *out, const uint8_t *bytes, size_t n, const ph_image_options *options,
                       ph_arena *arena, ph_err *err);
 
-/* "JPEG, PNG, WebP, BMP" into out[size]: for messages and help. */
-void        ph_image_list(char *out, size_t size);
-const char *ph_image_format_name(const ph_image_format *format);
-const char *ph_image_format_mime(const ph_image_format *format);
+/* "JPEG, PNG, WebP, GIF, BMP" into out[size]: for messages and help. */
+void                   ph_image_list(char *out, size_t size);
+const ph_image_format *ph_image_format_at(size_t i); /* NULL past the last */
+const char            *ph_image_format_name(const ph_image_format *format);
+const char            *ph_image_format_mime(const ph_image_format *format);
 
-/* A name for bytes in a format that is not read ("GIF", "HEIC"), or NULL. */
+/* A name for bytes in a format that is not read ("TIFF", "HEIC"), or NULL. */
 const char *ph_image_sniff(const uint8_t *bytes, size_t n);
 
 #endif

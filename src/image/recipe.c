@@ -40,6 +40,10 @@ void ph_recipe_list(char *out, size_t size) {
         for (const char *const *p = kinds[i]->processors; *p; p++) list_add(out, size, *p);
 }
 
+const ph_recipe_kind *ph_recipe_kind_at(size_t i) {
+    return i < N_KINDS ? kinds[i] : NULL;
+}
+
 /* Is name the class, its Fast sibling, or the old feature extractor? */
 static int is_class(const char *name, const char *processor) {
     size_t n = strlen(processor), stem = n - strlen("ImageProcessor");

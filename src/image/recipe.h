@@ -148,7 +148,8 @@ static inline int ph_tile_tokens(const ph_tile_layout *l) {
 }
 
 /* "CLIPImageProcessor, ..." into out, for messages and help. */
-void ph_recipe_list(char *out, size_t size);
+void                  ph_recipe_list(char *out, size_t size);
+const ph_recipe_kind *ph_recipe_kind_at(size_t i); /* NULL past the last */
 
 /* One processor, or several that differ in their defaults only: src/image/recipe_<name>.c. */
 struct ph_recipe_kind {

@@ -32,6 +32,11 @@ const char *ph_kernels_isa(unsigned features) {
     return best;
 }
 
+const char *ph_kernels_isa_at(size_t i, unsigned features, int *is_used) {
+    *is_used = i < ph_n_isas && has(features, ph_isas[i].needs);
+    return i < ph_n_isas ? ph_isas[i].name : NULL;
+}
+
 /* "ref, avx2, avx512": what the user may ask for on this kind of processor. */
 static void list_names(char *out, size_t size) {
     size_t n = 0;

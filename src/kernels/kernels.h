@@ -119,6 +119,10 @@ void ph_kernels_init(ph_kernels *k, unsigned features);
  * Errors: PH_EUSAGE no such instruction set (lists them); PH_EMACHINE this CPU lacks it. */
 ph_rc ph_kernels_features(const char *force, unsigned *out, ph_err *err);
 
+/* Instruction set i of this kind of processor, slowest first, NULL past the last; whether `features` has it.
+ */
+const char *ph_kernels_isa_at(size_t i, unsigned features, int *is_used);
+
 /* Name of the best instruction set in `features`: "avx512". */
 const char *ph_kernels_isa(unsigned features);
 

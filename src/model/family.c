@@ -31,6 +31,12 @@ const ph_family *ph_family_of_projector(const char *projector) {
     return NULL;
 }
 
+const char *ph_family_kind_name(ph_family_kind kind) {
+    static const char *const name[] = {
+        [PH_FAMILY_TEXT] = "text", [PH_FAMILY_VISION_LANGUAGE] = "multimodal", [PH_FAMILY_DUAL] = "dual"};
+    return name[kind];
+}
+
 void ph_family_list(char *out, size_t size) {
     size_t at = 0;
     out[0] = 0;

@@ -105,7 +105,8 @@ const ph_family *ph_family_find(const char *type, ph_family_kind kind); /* or NU
 const ph_family *ph_family_of_projector(const char *projector);         /* GGUF; or NULL */
 size_t           ph_family_count(void);
 const ph_family *ph_family_at(size_t i);
-void             ph_family_list(char *out, size_t size); /* "llama, llava, idefics3 ..." for messages */
+const char      *ph_family_kind_name(ph_family_kind kind); /* "text", "multimodal", "dual" */
+void             ph_family_list(char *out, size_t size);   /* "llama, llava, idefics3 ..." for messages */
 
 /* ---- builders that families share ---- */
 

@@ -20,6 +20,10 @@ const ph_storage_form *ph_storage_form_find(const char *name) {
     return NULL;
 }
 
+const ph_storage_form *ph_storage_form_at(size_t i) {
+    return i < sizeof forms / sizeof *forms ? forms[i] : NULL;
+}
+
 ph_storage ph_storage_of(ph_dtype dtype, const void *bytes, size_t n, size_t row_stride) {
     ph_storage s = {.dtype = dtype, .n_planes = 1};
     s.plane[PH_PLANE_DATA] = (ph_plane){.bytes = bytes, .n = n, .row_stride = row_stride, .dtype = dtype};

@@ -51,6 +51,7 @@ struct ph_storage_form {
 #undef PH_STORAGE
 
 const ph_storage_form *ph_storage_form_find(const char *name); /* NULL: unknown */
+const ph_storage_form *ph_storage_form_at(size_t i);           /* NULL past the last */
 
 /* A plain or block-typed constant: one plane, rows of row_bytes packed without gaps. */
 ph_storage ph_storage_of(ph_dtype dtype, const void *bytes, size_t n, size_t row_stride);

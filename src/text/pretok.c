@@ -79,6 +79,10 @@ const ph_pretok *ph_pretok_find(const char *name, unsigned long n) {
     return NULL;
 }
 
+const ph_pretok *ph_pretok_at(unsigned long i) {
+    return i < N_ALL ? &all[i] : NULL;
+}
+
 const ph_pretok *ph_pretok_match(const char *const *splits, int n, unsigned flags) {
     for (int i = 0; i < N_ALL; i++) {
         int k = 0;

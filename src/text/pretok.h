@@ -13,6 +13,7 @@ typedef struct ph_pretok {
 const ph_pretok *ph_pretok_find(const char *name, unsigned long n); /* NULL: unknown */
 /* The first pre-tokenizer with exactly these splits [n] and these flags (BOS apart); NULL: none. */
 const ph_pretok *ph_pretok_match(const char *const *splits, int n, unsigned flags);
+const ph_pretok *ph_pretok_at(unsigned long i); /* NULL past the last */
 /* All known names, separated by ", ", into out[size]. */
 void ph_pretok_list(char *out, unsigned long size);
 

@@ -44,6 +44,9 @@ ph_rc ph_tokenizer_open_files(ph_tokenizer **out, const ph_tokenizer_files *file
 ph_rc ph_tokenizer_open_gguf(ph_tokenizer **out, const ph_gguf *gguf, ph_err *err); /* tokenizer.ggml.* */
 void  ph_tokenizer_close(ph_tokenizer *t);                                          /* accepts NULL */
 
+/* Kinds of model that are read, as tokenizer.json calls them: "BPE".  NULL past the last. */
+const char *ph_tokenizer_model_name(size_t i);
+
 size_t ph_tokenizer_bytes(const ph_tokenizer *t); /* tables and patterns, in memory */
 
 /* --- ids --- */

@@ -98,15 +98,21 @@ void ph_tok_narrow(const ph_tokenizer *t, uint32_t *lo, uint32_t *hi, size_t dep
     *hi = a;
 }
 
-const ph_text_model *ph_text_model_find(const char *name) {
-    static const ph_text_model *const all[] = {
+static const ph_text_model *const models[] = {
 #define PH_TEXT_MODEL(n) &ph_text_model_##n,
 #include "text/model.def"
 #undef PH_TEXT_MODEL
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!strcmp(all[i]->name, name)) return all[i];
+};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+const ph_text_model *ph_text_model_find(const char *name) {
+    for (size_t i = 0; i < N_MODELS; i++)
+        if (!strcmp(models[i]->name, name)) return models[i];
     return NULL;
+}
+
+const char *ph_tokenizer_model_name(size_t i) {
+    return i < N_MODELS ? models[i]->name : NULL;
 }
 
 int32_t ph_tokenizer_count(const ph_tokenizer *t) {
