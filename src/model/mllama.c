@@ -13,7 +13,6 @@
  */
 #include "model/family.h"
 
-#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -272,15 +271,17 @@ static int shown(deck *b) {
     return two(b, "Mul", x, row, "shown");
 }
 
-/* -FLT_MAX where blank looks at blank. */
+/* Everything is seen, but by blank places blank ones are not: [I/T, 1, T*P, T*P]. */
 static int make_mask(deck *b) {
+    enum { ONNX_BOOL = 9 };
     ph_graph *g = b->g;
     int64_t   all = (int64_t)b->t->tiles * (b->n + b->pad);
-    int       blank = two(b, "Sub", scalar(b, "mask.one", 1), shown(b), "blank");
+    int       one = scalar(b, "mask.one", 1);
+    int       blank = two(b, "Sub", one, shown(b), "blank");
     int       column = ph_build_reshape(g, blank, (const int64_t[]){-1, 1, all, 1}, 4, "blank.queries");
     int       row = ph_build_reshape(g, blank, (const int64_t[]){-1, 1, 1, all}, 4, "blank.keys");
-    row = two(b, "Mul", row, scalar(b, "mask.least", -FLT_MAX), "blank.least");
-    return two(b, "Mul", column, row, "mask");
+    int       seen = two(b, "Sub", one, two(b, "Mul", column, row, "blank.pairs"), "seen");
+    return ph_graph_node(g, "Cast", PH_IN(seen), PH_ATTRS(PH_INT("to", ONNX_BOOL)), "mask");
 }
 
 static int gate(deck *b, int x, int is_gated, const char *name) {

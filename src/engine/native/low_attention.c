@@ -2,8 +2,10 @@
  *
  * Q, K, V are [I, N, heads * d].  A unit is one tile, one head and a block of
  * queries; it walks the keys in blocks of 64, in order, so the answer of a query
- * does not depend on the unit that it is in.  Masks, caches, causal order and
- * heads as a dimension of their own are left to the operator's eval.
+ * does not depend on the unit that it is in.  Of a mask (bool, the same for all
+ * heads) each query takes the runs of keys that it sees, one after the other.  Other
+ * masks, caches, causal order and heads as a dimension of their own are left to the
+ * operator's eval.
  */
 #include "engine/native/native.h"
 
@@ -48,8 +50,19 @@ void ph_query_answer(const ph_query_block *b, size_t i, size_t dv, float *out) {
 
 /* ---- Attention ---- */
 
+/* A mask of one byte a query and a key, whatever the head. */
+static int can_mask(const ph_graph *g, const ph_node *n) {
+    if (n->n_in < 4 || n->in[3] < 0) return 1;
+    const ph_value *m = &g->value[n->in[3]];
+    const ph_shape *q = &g->value[n->in[0]].shape, *k = &g->value[n->in[1]].shape;
+    return m->cls == PH_VALUE_TEMP && m->dtype == PH_BOOL && m->shape.rank == 4 &&
+           ph_dim_same(m->shape.dim[0], q->dim[0]) && ph_dim_same(m->shape.dim[1], ph_dim_of(1)) &&
+           ph_dim_same(m->shape.dim[2], q->dim[1]) && ph_dim_same(m->shape.dim[3], k->dim[1]);
+}
+
 typedef struct attention {
     int    q, k, v, y, q_value, k_value; /* buffers; values with the shapes */
+    int    mask;                         /* buffer of u8 [I, 1, n_q, n_k]; -1: every key is seen */
     size_t heads, kv_heads, d, dv;
     float  scale, softcap;
     size_t tiles, n_q, n_k, block, blocks; /* of this run */
@@ -59,7 +72,7 @@ static int can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if (strcmp(n->op->name, "Attention") || n->n_in < 3) return 0;
     for (int i = 0; i < n->n_in; i++) {
-        if (i > 2 && n->in[i] >= 0) return 0;
+        if (i > 3 && n->in[i] >= 0) return 0;
         if (i > 2) continue;
         if (n->in[i] < 0) return 0;
         const ph_value *x = &g->value[n->in[i]];
@@ -69,6 +82,7 @@ static int can(const ph_graph *g, int node) {
     }
     for (int i = 1; i < n->n_out; i++)
         if (n->out[i] >= 0) return 0;
+    if (!can_mask(g, n)) return 0;
     int64_t q_heads = ph_node_int(n, "q_num_heads", 0), kv_heads = ph_node_int(n, "kv_num_heads", 0);
     return q_heads > 0 && kv_heads > 0 && q_heads % kv_heads == 0 && !ph_node_int(n, "is_causal", 0);
 }
@@ -94,28 +108,51 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     return PH_OK;
 }
 
+/* The keys of one block that each query sees: its first run, then its second, as long as any has one. */
+static void attend_runs(const ph_kernels *k, const ph_attend *t, const ph_query_block *b, const uint8_t *seen,
+                        size_t stride, int32_t some) {
+    for (size_t i = 0; i < t->n_q; i++) b->hi[i] = 0;
+    for (;;) {
+        int is_any = 0;
+        for (size_t i = 0; i < t->n_q; i++) {
+            const uint8_t *row = seen + i * stride;
+            int32_t        lo = b->hi[i];
+            while (lo < some && !row[lo]) lo++;
+            int32_t hi = lo;
+            while (hi < some && row[hi]) hi++;
+            b->lo[i] = lo;
+            b->hi[i] = hi;
+            is_any |= hi > lo;
+        }
+        if (!is_any) return;
+        k->attend_F32(t);
+    }
+}
+
 static void unit(ph_native *p, const attention *a, size_t u, const ph_query_block *b) {
     const ph_kernels *k = ph_native_kernels(p);
     size_t q0 = u % a->blocks * a->block, head = u / a->blocks % a->heads, tile = u / a->blocks / a->heads;
     size_t n = a->n_q - q0 < a->block ? a->n_q - q0 : a->block, kv_head = head / (a->heads / a->kv_heads);
-    const float *keys = ph_native_at(p, a->k), *values = ph_native_at(p, a->v);
-    float       *y = ph_native_at(p, a->y);
-    ph_attend    t = {.acc = b->acc,
-                      .m = b->m,
-                      .l = b->l,
-                      .lo = b->lo,
-                      .hi = b->hi,
-                      .scratch = b->scores,
-                      .q =
-                          (const float *)ph_native_at(p, a->q) + ((tile * a->n_q + q0) * a->heads + head) * a->d,
-                      .q_stride = a->heads * a->d,
-                      .k_stride = a->kv_heads * a->d,
-                      .v_stride = a->kv_heads * a->dv,
-                      .n_q = n,
-                      .d = a->d,
-                      .dv = a->dv,
-                      .scale = a->scale,
-                      .softcap = a->softcap};
+    const float   *keys = ph_native_at(p, a->k), *values = ph_native_at(p, a->v);
+    float         *y = ph_native_at(p, a->y);
+    ph_attend      t = {.acc = b->acc,
+                        .m = b->m,
+                        .l = b->l,
+                        .lo = b->lo,
+                        .hi = b->hi,
+                        .scratch = b->scores,
+                        .q =
+                            (const float *)ph_native_at(p, a->q) + ((tile * a->n_q + q0) * a->heads + head) * a->d,
+                        .q_stride = a->heads * a->d,
+                        .k_stride = a->kv_heads * a->d,
+                        .v_stride = a->kv_heads * a->dv,
+                        .n_q = n,
+                        .d = a->d,
+                        .dv = a->dv,
+                        .scale = a->scale,
+                        .softcap = a->softcap};
+    const uint8_t *seen = NULL;
+    if (a->mask >= 0) seen = (const uint8_t *)ph_native_at(p, a->mask) + (tile * a->n_q + q0) * a->n_k;
     ph_query_begin(b, n, a->dv);
     for (size_t j = 0; j < a->n_k; j += PH_ATTEND_KEYS) {
         size_t some = a->n_k - j < PH_ATTEND_KEYS ? a->n_k - j : PH_ATTEND_KEYS;
@@ -125,7 +162,10 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
         }
         t.k = &keys[((tile * a->n_k + j) * a->kv_heads + kv_head) * a->d];
         t.v = &values[((tile * a->n_k + j) * a->kv_heads + kv_head) * a->dv];
-        k->attend_F32(&t);
+        if (seen)
+            attend_runs(k, &t, b, seen + j, a->n_k, (int32_t)some);
+        else
+            k->attend_F32(&t);
     }
     for (size_t i = 0; i < n; i++)
         ph_query_answer(b, i, a->dv, &y[((tile * a->n_q + q0 + i) * a->heads + head) * a->dv]);
@@ -158,8 +198,10 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     PH_TRY(ph_build_buffer(b, n->in[1], &a->k, err));
     PH_TRY(ph_build_buffer(b, n->in[2], &a->v, err));
     PH_TRY(ph_build_buffer(b, n->out[0], &a->y, err));
-    int reads[3] = {a->q, a->k, a->v};
-    return ph_build_step(b, &kind, node, a, reads, 3, &a->y, 1, -1, err);
+    a->mask = -1;
+    if (n->n_in > 3 && n->in[3] >= 0) PH_TRY(ph_build_buffer(b, n->in[3], &a->mask, err));
+    int reads[4] = {a->q, a->k, a->v, a->mask};
+    return ph_build_step(b, &kind, node, a, reads, a->mask < 0 ? 3 : 4, &a->y, 1, -1, err);
 }
 
 const ph_lowering ph_lowering_attention = {.name = "attention", .lower = lower, .can = can};

@@ -168,6 +168,15 @@ static void make_feeds(const ph_graph *g, const ph_syms *syms, int64_t index_bel
     }
 }
 
+/* The definition of masked attention writes out rows of scores; the engine takes the keys in blocks, and
+ * rounds otherwise. */
+static int has_mask(const ph_graph *g) {
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (!strcmp(g->node[i].op->name, "Attention") && g->node[i].n_in > 3 && g->node[i].in[3] >= 0)
+            return 1;
+    return 0;
+}
+
 static void run_and_compare(const ph_graph *g, const ph_syms *syms, const feeds *f, const ph_array *want,
                             int threads, unsigned features, float bound) {
     eh_run r;
@@ -186,7 +195,7 @@ static void run_and_compare(const ph_graph *g, const ph_syms *syms, const feeds 
             size_t      n = (size_t)ph_array_count(&want[v]);
             if (g->value[v].dtype != PH_F32)
                 CHECK(!n || !memcmp(got, want[v].data, n * ph_dtype_bytes(g->value[v].dtype)));
-            else if (features)
+            else if (features || has_mask(g))
                 eh_close_to(got, want[v].data, n, bound, g->value[v].name);
             else
                 eh_same(got, want[v].data, n, g->value[v].name);

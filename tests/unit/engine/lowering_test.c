@@ -302,7 +302,27 @@ static void attention(int tiles, int n_q, int n_k, int heads, int kv_heads, int 
     finish(g, &s, eh_syms(0, 0, 0, tiles, 0), 1, 1e-4f);
 }
 
+/* Each query sees about half of the keys, in runs; some see none. */
+static void attention_masked(int tiles, int n_q, int n_k, int heads, int kv_heads, int d) {
+    enum { ONNX_BOOL = 9 };
+    eh_store  s;
+    ph_graph *g = open_graph(&s);
+    ph_dim    i = ph_dim_sym(PH_SYM_I);
+    int       q = ph_graph_input(g, "q", PH_F32, ph_shape_of(3, i, ph_dim_of(n_q), ph_dim_of(heads * d)));
+    int       k = ph_graph_input(g, "k", PH_F32, ph_shape_of(3, i, ph_dim_of(n_k), ph_dim_of(kv_heads * d)));
+    int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(4, i, ph_dim_of(1), ph_dim_of(n_q), ph_dim_of(n_k)));
+    int m = ph_graph_node(g, "Relu", PH_IN(x), PH_NO_ATTRS, "some");
+    m = ph_graph_node(g, "Cast", PH_IN(m), PH_ATTRS(PH_INT("to", ONNX_BOOL)), "mask");
+    int y = ph_graph_node(g, "Attention", PH_IN(q, k, k, m),
+                          PH_ATTRS(PH_INT("q_num_heads", heads), PH_INT("kv_num_heads", kv_heads)), "y");
+    ph_graph_output(g, y, "out");
+    finish(g, &s, eh_syms(0, 0, 0, tiles, 0), 1, 1e-4f);
+}
+
 void test_lower_attention(void) {
+    attention_masked(2, 50, 50, 3, 3, 8);
+    attention_masked(1, 7, 200, 4, 2, 5);
+    attention_masked(3, 40, 1, 2, 1, 4);
     attention(2, 50, 50, 3, 3, 8, 8, 0, 0);
     attention(1, 65, 129, 4, 2, 5, 7, 0, 0);
     attention(3, 1, 64, 6, 1, 16, 16, 3.5, 0);
