@@ -85,7 +85,6 @@ ph_rc ph_packed_image(const ph_spec *spec, const ph_tile_layout *tiles, ph_piece
  * two frames a second where it is not told. */
 static int32_t time_step(const ph_spec *spec, const ph_tile_layout *l) {
     if (!spec->packed.tokens_per_second) return 1;
-    if (!l->is_video) return 0;
     double seconds = l->grid_seconds > 0 ? l->grid_seconds : l->temporal / 2.0;
     return (int32_t)(seconds < 1 << 20 ? seconds : 1 << 20) * spec->packed.tokens_per_second;
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const char *const scene[] = {"scene.png", NULL}, *const odd[] = {"odd_aspect.png", NULL},
-                         *const two[] = {"second.png", "rgba.png", NULL};
+                         *const two[] = {"second.png", "rgba.png", NULL},
+                         *const both[] = {"scene.png", "second.png", NULL};
 
 static const int threads_of[] = {1, 2, 4}, chunk_of[] = {16, 512, 1, 7, 33};
 
@@ -166,6 +167,8 @@ void test_same_as_reference(void) {
     like_reference(FH_IDEFICS3, odd, "Describe the colours and the shapes.",
                    FH_IDEFICS3 "/golden/odd_aspect.safetensors");
     like_reference(FH_QWEN2VL, scene, "What is in the image?", FH_QWEN2VL "/golden/scene.safetensors");
+    like_reference(FH_QWEN25VL, both, "Describe the colours and the shapes.",
+                   FH_QWEN25VL "/golden/two_images.safetensors");
     like_reference(FH_QWEN25VL, odd, "Describe the colours and the shapes.",
                    FH_QWEN25VL "/golden/odd_aspect.safetensors");
 }

@@ -106,6 +106,36 @@ void test_packed_video(void) {
     for (int i = 0; i < 3; i++) free(frame[i].rgb);
 }
 
+/* Sizes by the reference's smart_resize at a factor of 28: ties to even, bounds of the area. */
+void test_packed_sizes(void) {
+    static const int row[][6] = {
+        /* height, width, min_pixels, max_pixels; resized height, width */
+        {70, 98, 3136, 12845056, 56, 112},
+        {42, 126, 3136, 12845056, 56, 112},
+        {100, 200, 3136, 12845056, 112, 196},
+        {1080, 1920, 3136, 1003520, 728, 1316},
+        {4000, 3000, 3136, 12845056, 4004, 2996},
+        {5, 900, 3136, 12845056, 28, 756},
+        {1, 1, 3136, 9408, 56, 56},
+        {200, 1, 3136, 9408, 812, 28},
+        {56, 56, 3136, 3136, 56, 56},
+        {57, 1000, 3136, 9408, 28, 392},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char           text[160];
+        ph_recipe      r;
+        ph_tile_layout l = {0};
+        snprintf(
+            text, sizeof text,
+            "{\"image_processor_type\":\"Qwen2VLImageProcessorFast\",\"min_pixels\":%d,\"max_pixels\":%d}",
+            row[i][2], row[i][3]);
+        CHECK(!recipe_of(&r, text, NULL) && !ph_recipe_layout(&l, &r, row[i][1], row[i][0], NULL));
+        CHECK_SAY(l.height == row[i][4] && l.width == row[i][5] &&
+                      l.n_patches == l.height / 14 * (l.width / 14),
+                  "%d x %d: %d x %d", row[i][0], row[i][1], l.height, l.width);
+    }
+}
+
 void test_packed_refused(void) {
     static const struct {
         const char *config;
