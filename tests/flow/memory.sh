@@ -35,9 +35,13 @@ for model in models/panel-vlm tests/golden/set/models/*; do
     for picture in "${pictures[@]}"; do
         with=(-m "$model" -p "What is in the image?" --ignore-eos)
         [ -z "$picture" ] || with+=(--image "$picture")
+        sounds=("$model"/golden/*.wav)
+        [ ${#sounds[@]} -eq 0 ] || with+=(--audio "${sounds[0]}")
         holds "$name $(basename "$picture")" "${with[@]}" -n 8
     done
     for how in "-t 1" "-t 2" "-t 4" "--chunk 16" "--chunk 512" "--kv f16" "-n 100" "-n 1" "-c 400" "--tiles 1"; do
+        # What hears was made for short answers.
+        [ "$how" != "-c 400" ] || [ ${#sounds[@]} -eq 0 ] || how="-c 40"
         # shellcheck disable=SC2086
         holds "$name $how" "${with[@]}" -n 8 $how
     done
