@@ -1,0 +1,92 @@
+#!/bin/bash
+# `pinhole bench` as a user calls it: tiny sizes, the keys that scripts lean on, and --compare both ways.  No time is
+# asserted: what is compared with is made from what was just measured, far enough on either side.
+: "${PINHOLE:=build/pinhole}"
+pinhole=$(realpath "$PINHOLE") root=$PWD passed=0 failed=0
+export PINHOLE_MODEL=${PINHOLE_MODEL:-$root/models/panel-vlm}
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT && cd "$work" || exit 1
+tiny=(-t 1,2 -p 16 -n 4 --rounds 1 --read-size 8MB -q)
+
+expect() { # status, pattern in what it prints, what, arguments...
+    local want=$1 pattern=$2 what=$3 rc
+    shift 3
+    "$pinhole" bench "$@" > out 2> err
+    rc=$?
+    if [ $rc = "$want" ] && cat out err | grep -qE -e "$pattern"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$what: exit $rc, wanted $want and '$pattern'" && cat out err | head -n 12
+    fi
+}
+holds() { # what, command...
+    local what=$1
+    shift
+    if "$@" > out 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "$what:" && head -n 5 out; fi
+}
+
+# One object on standard output, with the keys of the contract.
+expect 0 '^\{"machine"' "--json" "${tiny[@]}" --json
+cp out now.json
+holds "one line" [ "$(wc -l < now.json)" = 1 ]
+holds "nothing to standard error" [ ! -s err ]
+if command -v jq > /dev/null; then
+    holds "keys of machine" jq -e '.machine | (.cpu | length > 0) and (.isa | length > 0) and .threads == 2 and .read_gbs > 0 and .f32_gflops > 0 and has("int8_gops")' now.json
+    holds "keys of rows" jq -e '[.rows[] | has("stage") and .threads > 0 and .n > 0 and .median > 0 and has("unit") and has("limit_share")] | all' now.json
+    holds "every stage with both thread counts" jq -e '[.rows[] | [.stage, .threads]] | sort == ([["load","first","load_cold","first_cold","prepare","see","bridge","prefill","step","answer"], [1,2]] | [combinations] | sort)' now.json
+    holds "shares of the stages that have a limit" jq -e '[.rows[] | select(.stage | IN("see","bridge","prefill","step")) | .limit_share > 0] | all and length == 8' now.json
+    holds "the others have none" jq -e '[.rows[] | select(.stage | IN("see","bridge","prefill","step") | not) | .limit_share == null] | all' now.json
+    holds "bytes a token" jq -e '[.rows[] | select(.stage == "step") | .bytes_per_token > 1e6] | all' now.json
+    holds "limits of both thread counts" jq -e '[.limits[].threads] == [1,2]' now.json
+    holds "the picture" jq -e '.picture | .width == 1024 and .height == 768 and .tiles == 1 and .tokens == 64 and .made' now.json
+else
+    for key in cpu isa read_gbs f32_gflops int8_gops stage threads n median unit limit_share bytes_per_token; do
+        holds "key $key" grep -q "\"$key\":" now.json
+    done
+fi
+
+# Against a run a hundred times slower, and one a hundred times faster: medians scaled, times and rates alike.
+scale() { # factor of speed
+    awk -v by="$1" '{
+        while (match($0, /"median":[0-9.e+-]+,"unit":"[a-z\/]+"/)) {
+            part = substr($0, RSTART, RLENGTH); value = part; sub(/"median":/, "", value); sub(/,.*/, "", value)
+            unit = part; sub(/.*"unit":/, "", unit)
+            value = unit ~ /ms/ ? value / by : value * by
+            printf "%s\"median\":%.12g,\"unit\":%s", substr($0, 1, RSTART - 1), value, unit
+            $0 = substr($0, RSTART + RLENGTH)
+        }
+        print
+    }' now.json
+}
+scale 0.01 > slow.json
+scale 100 > fast.json
+expect 0 'against slow.json' "faster than before" "${tiny[@]}" --no-limits --compare slow.json
+expect 1 'SLOWER' "slower than before" "${tiny[@]}" --no-limits --compare fast.json
+expect 0 'against fast.json' "slower, but --worse allows it" "${tiny[@]}" --no-limits --compare fast.json --worse 0.0001
+expect 1 '"worse":true' "--compare --json" "${tiny[@]}" --no-limits --compare fast.json --json
+expect 3 'none of its [0-9]+ rows' "no row in common" -t 3 -p 8 -n 2 --rounds 1 -q --no-limits --compare slow.json
+echo '{"rows":[{"stage":"see"}]}' > broken.json
+expect 3 'broken.json: rows\[0\].unit' "a row without its keys" "${tiny[@]}" --no-limits --compare broken.json
+expect 3 'nosuch.json' "no such file" "${tiny[@]}" --compare nosuch.json
+
+# A picture of the caller's, a deeper cache, a text, kernels by name.
+expect 0 '^decode ' "--image" "${tiny[@]}" --no-limits --no-cold --image "$root/examples/panel1.png"
+expect 0 'picture 64x48 \(made\)' "--image-size" "${tiny[@]}" --no-limits --no-cold --image-size 64x48
+expect 0 '^step +1 +4 ' "--depth" "${tiny[@]}" --no-limits --no-cold --depth 40
+PINHOLE_ISA=ref expect 0 'kernels ref' "PINHOLE_ISA" -t 1 -p 4 -n 1 --rounds 1 --read-size 8MB -q --image-size 16x16
+holds "cold rows only when they are wanted" bash -c '! grep -q load_cold out || grep -q "kernels ref" out'
+
+# What is refused, and how.
+expect 2 'thread counts of 1 to 256' "-t x" -t x
+expect 2 'stands there twice' "-t 1,1" -t 1,1
+expect 2 'at most 8' "-t of nine" -t 1,2,3,4,5,6,7,8,9
+expect 2 'WIDTHxHEIGHT' "--image-size 5" --image-size 5
+expect 2 '0 rounds' "--rounds 0" --rounds 0
+expect 2 '--worse' "--worse 2" --worse 2
+expect 2 'prompt of 0' "-p 0" -p 0
+expect 2 'unknown option|--rounds' "--round" --round 2
+expect 3 'context' "-p beyond the context" -t 1 -p 100000
+expect 3 'nosuch' "no such model" -m nosuch
+expect 3 'plain text, which is not read' "a picture that is none" -t 1 --image now.json
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
