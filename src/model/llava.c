@@ -34,6 +34,11 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys   vision = ph_keys_vision(s), top = ph_keys_top(s);
     ph_tower *t = &out->tower;
     int       token;
+    if (s->is_gguf && ph_gguf_find(&s->mmproj, "clip.vision.image_grid_pinpoints"))
+        return PH_FAIL(err, PH_EUNSUP,
+                       "%s: tiles by grid pinpoints (LLaVA-NeXT) are not read from GGUF files: give the "
+                       "Hugging Face directory",
+                       s->mmproj.name);
     PH_TRY(ph_tower_read(&vision, t, err));
     t->has_class = 1;
     t->has_pre_norm = 1;
