@@ -37,9 +37,22 @@ static int form_of(int tiles, int rows, int cols) {
     return cols ? 0 : form; /* rows, cols 0: how many there are */
 }
 
+/* The tables of forms have a row for each grid that the config lists, and one in front. */
+static ph_rc count_forms(const ph_keys *k, const ph_tower *t, int *out, ph_err *err) {
+    ph_json list = ph_json_get(&k->object, "supported_aspect_ratios");
+    int     grids = form_of(t->tiles, 0, 0);
+    size_t  n = ph_json_kind_of(&list) == PH_JSON_ARRAY ? ph_json_count(&list) : (size_t)grids;
+    if (n < (size_t)grids || n > 1 << 16)
+        return PH_FAIL(err, PH_EFORMAT, "%s: supported_aspect_ratios lists %zu grids; %d tiles make %d",
+                       k->where, n, t->tiles, grids);
+    *out = (int)n + 1;
+    return PH_OK;
+}
+
 static ph_rc read_eye(const ph_source *s, const ph_tower *t, eye *e, ph_err *err) {
     ph_keys k = ph_keys_vision(s);
-    *e = (eye){.n_forms = form_of(t->tiles, 0, 0) + 1};
+    *e = (eye){0};
+    PH_TRY(count_forms(&k, t, &e->n_forms, err));
     PH_TRY(ph_keys_int_or(&k, "num_global_layers", 0, 1024, 8, &e->n_global, err));
     PH_TRY(ph_keys_ints_or(&k, "intermediate_layers_indices", e->kept, KEPT_MAX, &e->n_kept, err));
     for (size_t i = 0; i < e->n_kept; i++)
