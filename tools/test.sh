@@ -108,6 +108,7 @@ step style-floors tools/check_floors.sh
 step style-tables tools/check_tables.sh
 step style-names tools/check_names.sh
 step style-text tools/check_text.sh
+step style-links tools/check_links.sh
 step style-docs tools/doc_errors.sh --check
 step style-format tools/format.sh --check
 

@@ -11,6 +11,10 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_decoder *d = &out->text;
     double      part;
     PH_TRY(ph_decoder_read(&k, s, d, err));
+    if (s->is_gguf && ph_weights_find(ph_source_weights(s), "rope_factors_long.weight"))
+        return PH_FAIL(err, PH_EUNSUP,
+                       "%s: tensor rope_factors_long.weight: rope scaling 'longrope' is not supported",
+                       k.where);
     d->is_fused = 1;
     PH_TRY(ph_keys_float_or(&k, "partial_rotary_factor", 1.0, &part, err));
     if (!(part > 0 && part <= 1))
