@@ -293,6 +293,9 @@ static ph_rc limits(ph_benching *b, ph_err *err) {
 
 static ph_rc prepare(ph_benching *b, ph_err *err) {
     PH_TRY(ph_model_open(&b->model, b->how->model, &b->how->open, err));
+    if (ph_graph_find(b->model->language, "logits") < 0)
+        return PH_FAIL(err, PH_EUNSUP, "%s gives no next token: bench measures models that answer",
+                       b->how->model);
     if (b->model->vision) PH_TRY(ph_bench_picture(b, err));
     PH_TRY(sizes(b, err));
     b->ids = calloc((size_t)b->context + 1, sizeof *b->ids);
