@@ -23,13 +23,16 @@ PICTURE  ?= examples/panel1.png
 RUN       = $(BUILD)/pinhole run --image $(PICTURE) -p "$(QUESTION)"
 
 PKGS := libjpeg libpng libwebp libpcre2-8 libutf8proc jansson sndfile soxr
+# giflib brings no pkg-config file of its own; Debian adds one.
+GIF  := $(if $(shell pkg-config --exists libgif 2>/dev/null && echo 1),,-lgif)
+PKGS += $(if $(GIF),,libgif)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 WARN   = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
          -Wcast-qual -Wpointer-arith -Wwrite-strings -Wformat=2 $(WERROR)
 CFLAGS = -std=c11 -D_GNU_SOURCE -DPH_VERSION='"$(VERSION)"' -Isrc -Iinclude -I. -ffp-contract=off -fPIC \
          -pthread $(OPT) $(WARN) $(SAN) $(PKG_CFLAGS)
-LDLIBS = $(PKG_LIBS) -lm -pthread
+LDLIBS = $(PKG_LIBS) $(GIF) -lm -pthread
 
 # The instruction sets of this target, and the flags of each one's folder: isa.def, beside the CPU features.
 ISAS     := $(shell $(CC) -E -P -x c src/kernels/isa.def 2>/dev/null | sed -n 's/^PH_ISA.\([a-z0-9_]*\),.*/\1/p')
@@ -60,7 +63,7 @@ help: ## this list
 build: libraries-there $(if $(CLI),$(BUILD)/pinhole) $(BUILD)/libpinhole.so ## the command and the library, in $(BUILD)
 
 libraries-there:
-	@pkg-config --exists $(PKGS) || { echo "libraries are missing: make setup installs them (it says which first)"; exit 4; }
+	@pkg-config --exists $(PKGS) && printf '#include <stdio.h>\n#include <gif_lib.h>\n' | $(CC) -E -xc - > /dev/null 2>&1 || { echo "libraries are missing: make setup installs them (it says which first)"; exit 4; }
 
 $(BUILD)/libpinhole.a: $(call obj,$(LIB))
 	@rm -f $@
@@ -172,11 +175,12 @@ mutate: ## break a line at a time and expect a red test (tools/mutations.txt)
 
 ## ---- style
 
-check-style: ## floors, tables, names, text, format
+check-style: ## floors, tables, names, text, links, format
 	@tools/check_floors.sh
 	@tools/check_tables.sh
 	@tools/check_names.sh
 	@tools/check_text.sh
+	@tools/check_links.sh
 	@tools/doc_errors.sh --check
 	@tools/format.sh --check
 format: ## apply .clang-format
@@ -198,7 +202,7 @@ install: build ## library, header, pkg-config file, man pages, command, built-in
 	ln -sf libpinhole.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libpinhole.so.$(SOVER)
 	ln -sf libpinhole.so.$(SOVER) $(DESTDIR)$(LIBDIR)/libpinhole.so
 	$(if $(API),install -m 644 $(API) $(DESTDIR)$(PREFIX)/include)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' -e 's|@GIF@|$(GIF)|' \
 	    tools/pinhole.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/pinhole.pc
 	install -m 644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 docs/man/*.3 $(DESTDIR)$(MANDIR)/man3

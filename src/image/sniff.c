@@ -19,8 +19,6 @@ typedef struct mark {
 
 /* Longer and more special marks first. */
 static const mark marks[] = {
-    MARK("GIF", 0, "GIF87a"),
-    MARK("GIF", 0, "GIF89a"),
     MARK("TIFF", 0, "II*\0"),
     MARK("TIFF", 0, "MM\0*"),
     MARK("BigTIFF", 0, "II+\0"),

@@ -148,6 +148,58 @@ rgb = soft(6, 4, 3)
 picture("text_bomb.png", png(6, 4, 8, 2, [r.tobytes() for r in rgb],
                              chunk(b"zTXt", b"k\0\0" + bomb) + chunk(b"gAMA", struct.pack(">I", 10000))), rgb)
 
+# GIF, block by block: codes that are never joined, a clear before the table grows.
+def gif_rows(indices, bits, end=True):
+    codes, n, acc = [], 0, 0
+    for k, v in enumerate(indices):
+        codes += [1 << bits] * (k % ((1 << bits) - 2) == 0) + [int(v)]
+    for c in codes + [(1 << bits) + 1] * end:
+        acc |= c << n
+        n += bits + 1
+    raw = acc.to_bytes((n + 7) // 8, "little")
+    return bytes([bits]) + b"".join(bytes([len(raw[i:i + 255])]) + raw[i:i + 255] for i in range(0, len(raw), 255)) + b"\0"
+
+
+def gif_frame(x, y, w, h, indices, bits, colors=b"", laced=0, clear=None):
+    control = b"" if clear is None else b"\x21\xf9\x04" + struct.pack("<BHBB", 1, 0, clear, 0)
+    kind = laced << 6 | (0x80 | bits - 1 if colors else 0)
+    return control + b"\x2c" + struct.pack("<HHHHB", x, y, w, h, kind) + colors + gif_rows(indices, bits)
+
+
+def gif(w, h, colors, *frames, end=b"\x3b"):
+    size = (len(colors) // 3 - 1).bit_length() - 1
+    return b"GIF89a" + struct.pack("<HHBBB", w, h, 0x80 | size if colors else 0, 0, 0) + colors + b"".join(frames) + end
+
+
+more = np.random.default_rng(150)
+def dots(n, top):
+    return more.integers(0, top, n)
+def colors(n):
+    return more.integers(0, 256, 3 * n, dtype=np.uint8).tobytes()
+picture("laced.gif", save(p, format="GIF", interlace=1))
+picture("small_frame.gif", gif(19, 13, colors(8), gif_frame(4, 3, 9, 7, dots(63, 16), 4, colors(16), clear=5)))
+picture("beyond.gif", gif(6, 5, colors(4), b"\x21\xfe\x03few\0", gif_frame(3, 2, 11, 17, dots(187, 4), 2, laced=1),
+                          gif_frame(0, 0, 2, 2, dots(4, 4), 2)))
+picture("no_colors.gif", gif(9, 7, b"", gif_frame(0, 0, 9, 7, dots(63, 128), 7)))
+picture("few_colors.gif", gif(8, 8, colors(4), gif_frame(0, 0, 8, 8, dots(64, 8), 3)))
+
+
+# BMP: runs, channels of 5, 6 and 5 bits, channels in another order.
+def bmp(w, h, bits, kind, palette, body, masks=b""):
+    at = 54 + len(masks) + len(palette)
+    return (b"BM" + struct.pack("<IIIIiiHHIIiiII", at + len(body), 0, at, 40, w, h, 1, bits, kind, len(body), 0, 0, 0, 0)
+            + masks + palette + body)
+
+
+def four(n):
+    return more.integers(0, 256, 4 * n, dtype=np.uint8).tobytes()
+eight = bytes([3, 7, 0, 4, 1, 2, 3, 4, 2, 9, 0, 0, 0, 3, 5, 6, 7, 0, 0, 2, 2, 1, 5, 8, 0, 0, 9, 1, 0, 0, 9, 250, 0, 1])
+picture("runs8.bmp", bmp(9, 5, 8, 1, four(256), eight))
+nibbles = bytes([5, 0x12, 0, 4, 0x34, 0x56, 0, 0, 0, 5, 0x9a, 0xbc, 0xd0, 0, 4, 0xef, 0, 0, 9, 0x77, 0, 1])
+picture("runs4.bmp", bmp(9, 3, 4, 2, four(16), nibbles))
+picture("five_six_five.bmp", bmp(5, 3, 16, 3, b"", more.integers(0, 256, 36, dtype=np.uint8).tobytes(),
+                                 struct.pack("<III", 0xF800, 0x7E0, 0x1F)))
+
 
 # 3. What is refused: verdict, file, words of the message.
 def refuse(verdict, name, data, *words):
@@ -172,12 +224,20 @@ refuse("EFORMAT", "short.bad.jpg", jpeg_of(9000, 9000), "too short for the decla
 refuse("EFORMAT", "zero_wide.bad.png", png(0, 5, 8, 2, []), "0 x 5")
 refuse("EFORMAT", "depth.bad.png", png(4, 4, 3, 2, [b"\0" * 12] * 4), "damaged")
 refuse("EFORMAT", "no_header.bad.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IDAT", b"") * 3, "header chunk")
-refuse("EUNSUP", "rle.bad.bmp", b"BM" + struct.pack("<IIIIiiHHIIiiII", 54, 0, 54, 40, 4, 4, 1, 8, 1, 0, 0, 0, 0, 0), "compressed BMP")
+refuse("EUNSUP", "packed.bad.bmp", b"BM" + struct.pack("<IIIIiiHHIIiiII", 54, 0, 54, 40, 4, 4, 1, 24, 5, 0, 0, 0, 0, 0), "compressed BMP")
+refuse("EFORMAT", "runs.bad.bmp", bmp(9, 5, 8, 1, four(256), eight[:14]), "the BMP's runs end early: 1 of 5 rows")
+refuse("EFORMAT", "down.bad.bmp", bmp(9, -5, 8, 1, four(256), eight), "rows run downwards")
+flat = gif_frame(0, 0, 4, 4, dots(16, 4), 2)
+refuse("EFORMAT", "cut.bad.gif", gif(4, 4, colors(4), flat, end=b""), "ends early")
+refuse("EFORMAT", "codes.bad.gif", gif(4, 4, colors(4), gif_frame(0, 0, 4, 4, dots(9, 4), 2)), "damaged before byte")
+refuse("EFORMAT", "block.bad.gif", gif(4, 4, colors(4), flat, b"\x99"), "no block begins with 99")
+refuse("EFORMAT", "nothing.bad.gif", gif(4, 4, colors(4)), "holds no picture")
+refuse("EFORMAT", "zero_wide.bad.gif", gif(4, 4, colors(4), gif_frame(0, 0, 0, 5, dots(1, 4), 2)), "0 x 5")
+refuse("ELIMIT", "bomb.bad.gif", gif(20000, 20000, colors(4), flat), "20000 x 20000")
 refuse("EFORMAT", "cut.bad.bmp", b"BM" + struct.pack("<IIIIiiHHIIiiII", 54, 0, 54, 40, 4, 4, 1, 24, 0, 0, 0, 0, 0, 0), "cut short")
 frames = [Image.new("RGB", (8, 8), c) for c in ("red", "blue")]
 refuse("EUNSUP", "moving.bad.webp", save(frames[0], format="WEBP", save_all=True, append_images=frames[1:]), "animated WebP")
 one = Image.new("RGB", (3, 2), "red")
-refuse("EUNSUP", "gif.bad", save(one, format="GIF"), "GIF")
 refuse("EUNSUP", "tiff.bad", save(one, format="TIFF"), "TIFF")
 refuse("EUNSUP", "ppm.bad", save(one, format="PPM"), "PPM")
 refuse("EUNSUP", "jp2.bad", b"\0\0\0\x0cjP  \r\n\x87\n" + bytes(20), "JPEG 2000")

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const good[] = {"tiny.png",         "rgb8_interlaced.png", "palette4_trns.png",
-                                   "gray16_trns.png",  "turn6.jpg",           "progressive.jpg",
-                                   "cmyk.jpg",         "restart_420.jpg",     "lossy.webp",
-                                   "lossy_alpha.webp", "turn3.webp",          "palette8.bmp",
-                                   "rgb24.bmp"};
+static const char *const good[] = {
+    "tiny.png",   "rgb8_interlaced.png", "palette4_trns.png", "gray16_trns.png",
+    "turn6.jpg",  "progressive.jpg",     "cmyk.jpg",          "restart_420.jpg",
+    "lossy.webp", "lossy_alpha.webp",    "turn3.webp",        "palette8.bmp",
+    "rgb24.bmp",  "laced.gif",           "small_frame.gif",   "beyond.gif",
+    "runs8.bmp"};
 enum { N_GOOD = sizeof good / sizeof *good };
 
 /* Decode an exact-size copy, so that a sanitizer sees a read past the end. */
