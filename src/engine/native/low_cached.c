@@ -1,7 +1,8 @@
-/* low_cached.c - CachedAttention: rotate and append, then attend page by page.
+/* low_cached.c - CachedAttention: normalise, rotate and append, then attend page by page.
  *
  *     append   a unit is a row: its queries are rotated, its keys are rotated into their page, its values
- * copied attend   a unit is a block of rows and some query heads that share a key head
+ *              are copied; heads that have a norm of their own are normalised first
+ *     attend   a unit is a block of rows and some query heads that share a key head
  *
  * Queries of one sequence that stand side by side walk its pages together; each
  * takes from a page the keys that it may see.  A query meets its pages in order
@@ -18,10 +19,11 @@
 #include <math.h>
 #include <string.h>
 
-/* A rotation that was left to us; cos < 0: none. */
+/* A rotation that was left to us, and the norm of each head before it; cos < 0: none. */
 typedef struct turn {
     int     cos, sin; /* buffers */
     ph_spin spin;
+    ph_norm norm; /* of kind NONE: none */
 } turn;
 
 typedef struct cached {
@@ -57,6 +59,16 @@ int ph_cached_takes(const ph_builder *b, int node) {
     int            use = ph_build_use(b, n->out[0], 0);
     const ph_node *a = &b->g->node[use];
     return cached_can(b->g, use) && a->in[1] >= 0 && (a->in[0] == n->out[0] || a->in[1] == n->out[0]);
+}
+
+int ph_cached_norms(const ph_builder *b, int node) {
+    const ph_node *n = &b->g->node[node];
+    if (!ph_norm_can(b->g, node) || !ph_build_is_alone(b, n->out[0])) return 0;
+    int flat = ph_build_use(b, n->out[0], 0), value = b->g->node[flat].out[0];
+    if (!ph_build_is(b, flat, "Reshape") || !ph_build_is_alone(b, value)) return 0;
+    int spin = ph_build_use(b, value, 0);
+    return ph_cached_takes(b, spin) && b->g->node[spin].in[0] == value &&
+           ph_dim_same(b->g->value[n->in[1]].shape.dim[0], ph_dim_of((int64_t)ph_spin_of(b->g, spin).d));
 }
 
 /* ---- append ---- */
@@ -119,15 +131,21 @@ static ph_rc scratch_append(const ph_native *p, const ph_step *s, const int64_t 
                             ph_err *err) {
     const cached *c = s->data;
     (void)p, (void)size, (void)err;
-    *out = c->kv_heads * c->d * sizeof(float);
+    *out = (c->turn_q.norm.kind ? c->heads : c->kv_heads) * c->d * sizeof(float);
     return PH_OK;
 }
 
-static void turn_row(const ph_native *p, const turn *t, float *x, size_t row) {
-    const float *c = ph_native_at(p, t->cos), *s = ph_native_at(p, t->sin);
-    size_t       half = t->spin.half;
-    ph_native_kernels(p)->rope(x, &c[row * half], &s[row * half], t->spin.heads, t->spin.d, half,
-                               t->spin.is_pairs);
+/* Heads x [heads, d] of a row, normalised and rotated, to y.  y may be x: `spare` [heads, d] is for that. */
+static void turn_row(const ph_native *p, const turn *t, float *y, const float *x, float *spare, size_t row) {
+    const ph_kernels *k = ph_native_kernels(p);
+    const float      *c = ph_native_at(p, t->cos), *s = ph_native_at(p, t->sin);
+    size_t            half = t->spin.half, n = t->spin.heads * t->spin.d;
+    if (t->norm.kind && x == y) x = memcpy(spare, x, n * sizeof *x);
+    if (t->norm.kind)
+        ph_norm_rows(k, &t->norm, y, x, t->spin.heads);
+    else if (x != y)
+        memcpy(y, x, n * sizeof *y);
+    k->rope(y, &c[row * half], &s[row * half], t->spin.heads, t->spin.d, half, t->spin.is_pairs);
 }
 
 /* heads x d floats into slot `slot` of a page's [heads, 64, d]. */
@@ -142,24 +160,22 @@ static void store(const ph_kernels *k, const ph_kv_page *page, void *to, const f
     }
 }
 
-static void append_row(ph_native *p, const cached *c, size_t i, float *keys) {
+/* `own`: the worker's memory, for a row's queries and then for its keys. */
+static void append_row(ph_native *p, const cached *c, size_t i, float *own) {
     const ph_kernels *k = ph_native_kernels(p);
     const int32_t    *row = (const int32_t *)ph_native_at(p, c->rows) + i * PH_ROW_FIELDS;
     size_t wide = c->heads * c->d, narrow = c->kv_heads * c->d, slot = (size_t)row[PH_ROW_INDEX] % PH_KV_PAGE;
-    const float *own_keys = (const float *)ph_native_at(p, c->k) + i * narrow;
+    const float *keys = (const float *)ph_native_at(p, c->k) + i * narrow;
     ph_kv_page  *page = ph_kv_at(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
     if (c->turn_q.cos >= 0) {
         const float *q = (const float *)ph_native_at(p, c->q) + i * wide;
-        float       *turned = (float *)ph_native_at(p, c->turned) + i * wide;
-        if (q != turned) memcpy(turned, q, wide * sizeof *q);
-        turn_row(p, &c->turn_q, turned, i);
+        turn_row(p, &c->turn_q, (float *)ph_native_at(p, c->turned) + i * wide, q, own, i);
     }
     if (c->turn_k.cos >= 0) {
-        memcpy(keys, own_keys, narrow * sizeof *keys);
-        turn_row(p, &c->turn_k, keys, i);
-        own_keys = keys;
+        turn_row(p, &c->turn_k, own, keys, NULL, i);
+        keys = own;
     }
-    store(k, page, page->k, own_keys, c->kv_heads, c->d, slot);
+    store(k, page, page->k, keys, c->kv_heads, c->d, slot);
     store(k, page, page->v, (const float *)ph_native_at(p, c->v) + i * c->kv_heads * c->dv, c->kv_heads,
           c->dv, slot);
 }
@@ -299,7 +315,15 @@ static const ph_step_kind attend_kind = {
 
 /* ---- lowering ---- */
 
-/* Input i of the node, or what a rotation that was left to us reads. */
+/* The norm behind `value`, if it was left to us: low_norm.c gave both sides of it one buffer. */
+static ph_rc take_norm(ph_builder *b, int value, ph_norm *out, ph_err *err) {
+    int flat = b->g->value[value].producer;
+    if (flat < 0 || !ph_build_is(b, flat, "Reshape")) return PH_OK;
+    int norm = b->g->value[b->g->node[flat].in[0]].producer;
+    return norm >= 0 && ph_cached_norms(b, norm) ? ph_norm_of(b, norm, out, err) : PH_OK;
+}
+
+/* The buffer of `value`, or what a rotation that was left to us reads. */
 static ph_rc take_turn(ph_builder *b, int value, turn *t, int *buffer, ph_err *err) {
     int made_by = b->g->value[value].producer;
     t->cos = t->sin = -1;
@@ -309,6 +333,7 @@ static ph_rc take_turn(ph_builder *b, int value, turn *t, int *buffer, ph_err *e
     t->spin = ph_spin_of(b->g, made_by);
     PH_TRY(ph_build_buffer(b, n->in[1], &t->cos, err));
     PH_TRY(ph_build_buffer(b, n->in[2], &t->sin, err));
+    PH_TRY(take_norm(b, n->in[0], &t->norm, err));
     return ph_build_buffer(b, n->in[0], buffer, err);
 }
 

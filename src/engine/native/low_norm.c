@@ -1,8 +1,9 @@
 /* low_norm.c - RMSNormalization and LayerNormalization over the last dimension.
  *
  * A norm whose every reader is a Linear is left to them (low_linear.c does it in
- * its own memory, so the normalised rows are never stored).  Any other is a step
- * whose units are blocks of rows.
+ * its own memory, so the normalised rows are never stored), and one of heads that
+ * a CachedAttention will rotate is left to that (low_cached.c).  Any other is a
+ * step whose units are blocks of rows.
  */
 #include "engine/native/native.h"
 
@@ -89,6 +90,7 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     if (!ph_norm_can(b->g, node)) return PH_OK;
     *took = 1;
     if (is_for_linears(b, n->out[0])) return PH_OK;
+    if (ph_cached_norms(b, node)) return ph_build_alias(b, n->out[0], n->in[0], err);
     PH_TRY(ph_build_carve(b, &place, 1, sizeof(norm_step), err));
     norm_step *s = place;
     PH_TRY(ph_norm_of(b, node, &s->norm, err));

@@ -220,6 +220,8 @@ void           ph_query_begin(const ph_query_block *b, size_t n, size_t dv); /* 
 void ph_query_answer(const ph_query_block *b, size_t i, size_t dv, float *out);
 /* Will the one CachedAttention that reads this RotaryEmbedding rotate by itself? */
 int ph_cached_takes(const ph_builder *b, int node);
+/* And normalise the heads before it, as this node says?  Then both sides of the norm are one buffer. */
+int ph_cached_norms(const ph_builder *b, int node);
 /* Can low_linear.c run this node with its first input as rows? */
 int ph_linear_can(const ph_graph *g, int node);
 
