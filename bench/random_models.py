@@ -6,7 +6,9 @@
     bench/random_models.py vit-l14-336 --out DIR --dtype f32
     bench/random_models.py --list
 
-Needs numpy only.  GGUF files are written by `pinhole quantize` (PINHOLE, default build/pinhole); q4_k_m is
+Needs numpy only.  GGUF files are written by `pinhole quantize` (PINHOLE, default build/pinhole).  For types whose search
+takes long, the language part's blocks are random bits instead, with scales that keep the size of the numbers: as
+fast to read and multiply as any (--search quantises them all the same; a vision part stays as it is then).  q4_k_m is
 llama.cpp's mixture: half of the value and down projections, and the output, in q6_k, everything else in q4_k.
 The tokenizer is the built-in model's, padded with pieces that no text makes, with the special tokens that the
 family wants.  Same shape, sizes, seed and numpy: same bytes.  Nothing is written inside the repository.
@@ -256,11 +258,15 @@ def write_configs(folder, kind, t, v, dtype):
 # ---- GGUF ----
 
 
+def has_more_bits(i, layers):
+    """llama.cpp's q4_k_m: the first and last eighth of the layers, and every third between."""
+    return i < layers // 8 or i >= 7 * layers // 8 or (i - layers // 8) % 3 == 2
+
+
 def q4_k_m(layers):
-    """More bits for the first and last eighth of the layers, and for every third between."""
     rules = ["output.weight = q6_k"]
     for i in range(layers):
-        if i < layers // 8 or i >= 7 * layers // 8 or (i - layers // 8) % 3 == 2:
+        if has_more_bits(i, layers):
             rules += [f"blk.{i}.attn_v.weight = q6_k", f"blk.{i}.ffn_down.weight = q6_k"]
     return "\n".join(rules) + "\n"
 
@@ -269,16 +275,146 @@ def quantize(pinhole, folder, path, kind, layers, has_vision):
     command = [pinhole, "quantize", folder, "-o", path, "--quiet"]
     if has_vision:
         command += ["--mmproj-out", path[:-len(".gguf")] + ".mmproj.gguf"]
+    recipe = path + ".recipe"
     if kind == "q4_k_m":
-        recipe = path + ".recipe"
         with open(recipe, "w", encoding="utf-8") as f:
             f.write(q4_k_m(layers))
         command += ["--to", "q4_k", "--recipe", recipe]
     else:
         command += ["--to", kind]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, stdout=sys.stderr)
     if kind == "q4_k_m":
         os.remove(recipe)
+
+
+# name: GGUF type, elements and bytes a block, parts of a block: (kind, bytes); the size of a number in units of d
+# (the standard deviation of scale times quant, for random bits), and the offset in units of d where there is one.
+BLOCKS = {
+    "q4_0": (2, 32, 18, (("d", 2), ("bits", 16)), 4.61, 0),
+    "q4_1": (3, 32, 20, (("d", 2), ("m", 2), ("bits", 16)), 4.61, -7.5),
+    "q5_0": (6, 32, 22, (("d", 2), ("bits", 20)), 9.23, 0),
+    "q5_1": (7, 32, 24, (("d", 2), ("m", 2), ("bits", 20)), 9.23, -15.5),
+    "q4_k": (12, 256, 144, (("d", 2), ("m", 2), ("bits", 140)), 257.0, 7.5),
+    "q5_k": (13, 256, 176, (("d", 2), ("m", 2), ("bits", 172)), 529.0, 15.5),
+    "q6_k": (14, 256, 210, (("bits", 208), ("d", 2)), 73.9 * 18.5, 0),
+}
+
+
+def random_blocks(kind, shape, seed, name):
+    """Rows of random blocks, a few million elements at a time."""
+    _, elements, size, parts, unit, offset = BLOCKS[kind]
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    std = 0.02 if "embd" in name else shape[-1] ** -0.5
+    d = np.array([std / unit], "<f2")
+    m = np.array([offset * std / unit], "<f2")
+    left = int(np.prod(shape)) // elements
+    while left:
+        n = min(left, 1 << 16)
+        blocks = rng.integers(0, 256, (n, size), np.uint8)
+        at = 0
+        for what, width in parts:
+            if what != "bits":
+                blocks[:, at:at + 2] = (d if what == "d" else m).view(np.uint8)
+            at += width
+        yield blocks.tobytes()
+        left -= n
+
+
+class Gguf:
+    """What of a file is copied: metadata as bytes, and a list of tensors."""
+
+    WIDTH = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+
+    def __init__(self, path):
+        self.f = open(path, "rb")
+        _, self.version, n_tensors, self.n_kv = self.take("<4sIQQ")
+        begin = self.f.tell()
+        for _ in range(self.n_kv):
+            self.text()
+            self.value(self.take("<I")[0])
+        end = self.f.tell()
+        self.f.seek(begin)
+        self.meta = self.f.read(end - begin)
+        self.tensors = []
+        for _ in range(n_tensors):
+            name = self.text().decode()
+            dims = self.take("<%dQ" % self.take("<I")[0])
+            kind, offset = self.take("<IQ")
+            self.tensors.append((name, dims[::-1], kind, offset))
+        self.data = (self.f.tell() + 31) // 32 * 32
+
+    def take(self, form):
+        return struct.unpack(form, self.f.read(struct.calcsize(form)))
+
+    def text(self):
+        return self.f.read(self.take("<Q")[0])
+
+    def value(self, kind):
+        if kind == 8:
+            self.text()
+        elif kind == 9:
+            item, n = self.take("<IQ")
+            if item == 8:
+                for _ in range(n):
+                    self.text()
+            else:
+                self.f.seek(n * self.WIDTH[item], 1)
+        else:
+            self.f.seek(self.WIDTH[kind], 1)
+
+
+def type_of(kind, name, shape, layers, has_output):
+    """The block type of a tensor, as llama.cpp's mixtures have it; None: as it is stored."""
+    if len(shape) != 2 or not name.endswith(".weight") or is_norm(name):
+        return None
+    base = "q4_k" if kind == "q4_k_m" else kind
+    if name == "output.weight" or (name == "token_embd.weight" and not has_output):
+        base = "q6_k"
+    elif kind == "q4_k_m" and name.endswith((".attn_v.weight", ".ffn_down.weight")):
+        base = "q6_k" if has_more_bits(int(name.split(".")[1]), layers) else base
+    if shape[-1] % BLOCKS[base][1]:
+        base = "q4_0" if shape[-1] % 32 == 0 else None  # rows that are no whole blocks of 256
+    return base
+
+
+def fill(source, path, kind, layers, seed):
+    """The file `source`, its matrices replaced by random blocks."""
+    g = Gguf(source)
+    has_output = any(t[0] == "output.weight" for t in g.tensors)
+    plan, at = [], 0
+    for name, shape, stored_as, offset in g.tensors:
+        base = type_of(kind, name, shape, layers, has_output)
+        n = int(np.prod(shape))
+        size = n // BLOCKS[base][1] * BLOCKS[base][2] if base else n * {0: 4, 1: 2, 30: 2}[stored_as]
+        plan.append((name, shape, base, stored_as, offset, at, size))
+        at = (at + size + 31) // 32 * 32
+    with open(path + ".part", "wb") as f:
+        f.write(struct.pack("<4sIQQ", b"GGUF", g.version, len(plan), g.n_kv) + g.meta)
+        for name, shape, base, stored_as, _, begin, _ in plan:
+            f.write(struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(shape)))
+            f.write(struct.pack("<%dQ" % len(shape), *shape[::-1]))
+            f.write(struct.pack("<IQ", BLOCKS[base][0] if base else stored_as, begin))
+        for name, shape, base, _, offset, _, size in plan:
+            f.write(b"\0" * (-f.tell() % 32))
+            if base:
+                f.writelines(random_blocks(base, shape, seed, name))
+            else:
+                g.f.seek(g.data + offset)
+                f.write(g.f.read(size))
+        f.write(b"\0" * (-f.tell() % 32))
+    os.replace(path + ".part", path)
+
+
+def write_gguf(args, folder, path, kind, layers, has_vision):
+    if args.search or kind not in (*BLOCKS, "q4_k_m"):
+        quantize(args.pinhole, folder, path, kind, layers, has_vision)
+        return
+    plain = path + ".f16"
+    quantize(args.pinhole, folder, plain + ".gguf", "f16", layers, has_vision)
+    if has_vision:
+        os.replace(plain + ".mmproj.gguf", path[:-len(".gguf")] + ".mmproj.gguf")
+    fill(plain + ".gguf", path, kind, layers, args.seed)
+    os.remove(plain + ".gguf")
 
 # ---- the command ----
 
@@ -311,6 +447,7 @@ def options():
     p.add_argument("--out", help="folder to write into, outside the repository")
     p.add_argument("--dtype", choices=("f16", "bf16", "f32"), default="f16", help="of the directory (f16)")
     p.add_argument("--type", default="", help="GGUF files of these types too: q4_0,q8_0,q4_k_m,f16 ...")
+    p.add_argument("--search", action="store_true", help="quantise instead of making random blocks")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--pinhole", default=os.environ.get("PINHOLE", os.path.join(ROOT, "build", "pinhole")))
     for name in ("layers", "hidden", "ff", "vocab", "context", "vision-layers"):
@@ -335,7 +472,7 @@ def main():
     print(f"{folder}: {len(listed)} tensors, {n / 1e6:.0f} MB")
     for block in filter(None, args.type.lower().split(",")):
         path = f"{folder}.{block}.gguf"
-        quantize(args.pinhole, folder, path, block, t["num_hidden_layers"], v is not None)
+        write_gguf(args, folder, path, block, t["num_hidden_layers"], v is not None)
         print(f"{path}: {os.path.getsize(path) / 1e6:.0f} MB")
     return None
 
