@@ -40,7 +40,7 @@ twice=$(find docs/adr -name '[0-9]*.md' -printf '%f\n' | cut -c1-4 | sort | uniq
 for folder in docs/howto docs/adr docs/models; do
     for page in "$folder"/*.md; do
         name=$(basename "$page")
-        [ "$name" = README.md ] || grep -qF "]($name)" "$folder/README.md" || complain "$folder/README.md leaves out $name"
+        [ "$name" = README.md ] || grep -qF "]($name)" "$folder/README.md" || complain "$folder/README.md leaves out $name (tools/doc_adr.sh writes that of docs/adr)"
     done
 done
 for family in $(sed -nE 's/^PH_FAMILY\(([a-z0-9_]+)\).*/\1/p' src/model/family.def); do

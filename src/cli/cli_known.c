@@ -31,14 +31,12 @@ static json_t *words(const char *const *w) {
 }
 
 static json_t *families(void) {
-    json_t *a = json_array();
-    for (size_t i = 0; i < ph_family_count(); i++) {
-        const ph_family *f = ph_family_at(i);
-        json_array_append_new(a, json_pack("{ss ss so ss* ss* ss* ss*}", "name", f->name, "kind",
-                                           ph_family_kind_name(f->kind), "types", words(f->types),
-                                           "projector", f->projector, "gguf", f->gguf, "chat_form",
-                                           f->template_, "source", f->source));
-    }
+    json_t         *a = json_array();
+    ph_known_family f;
+    for (size_t i = 0; ph_known_family_at(i, &f); i++)
+        json_array_append_new(a, json_pack("{ss ss so ss* ss* ss* ss*}", "name", f.name, "kind", f.kind,
+                                           "types", words(f.types), "projector", f.projector, "gguf", f.gguf,
+                                           "chat_form", f.chat_form, "source", f.source));
     return a;
 }
 

@@ -31,10 +31,19 @@ const ph_family *ph_family_of_projector(const char *projector) {
     return NULL;
 }
 
-const char *ph_family_kind_name(ph_family_kind kind) {
-    static const char *const name[] = {
+int ph_known_family_at(size_t i, ph_known_family *out) {
+    static const char *const kind[] = {
         [PH_FAMILY_TEXT] = "text", [PH_FAMILY_VISION_LANGUAGE] = "multimodal", [PH_FAMILY_DUAL] = "dual"};
-    return name[kind];
+    if (i >= ph_family_count()) return 0;
+    const ph_family *f = ph_family_at(i);
+    *out = (ph_known_family){.name = f->name,
+                             .kind = kind[f->kind],
+                             .types = f->types,
+                             .projector = f->projector,
+                             .gguf = f->gguf,
+                             .chat_form = f->template_,
+                             .source = f->source};
+    return 1;
 }
 
 void ph_family_list(char *out, size_t size) {

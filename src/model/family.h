@@ -105,8 +105,15 @@ const ph_family *ph_family_find(const char *type, ph_family_kind kind); /* or NU
 const ph_family *ph_family_of_projector(const char *projector);         /* GGUF; or NULL */
 size_t           ph_family_count(void);
 const ph_family *ph_family_at(size_t i);
-const char      *ph_family_kind_name(ph_family_kind kind); /* "text", "multimodal", "dual" */
-void             ph_family_list(char *out, size_t size);   /* "llama, llava, idefics3 ..." for messages */
+void             ph_family_list(char *out, size_t size); /* "llama, llava, idefics3 ..." for messages */
+
+/* A family as other rooms may list it. */
+typedef struct ph_known_family {
+    const char        *name, *kind; /* kind: "text", "multimodal", "dual" */
+    const char *const *types;       /* NULL-ended, as in ph_family; so below */
+    const char        *projector, *gguf, *chat_form, *source;
+} ph_known_family;
+int ph_known_family_at(size_t i, ph_known_family *out); /* 0: past the last */
 
 /* ---- builders that families share ---- */
 
