@@ -166,6 +166,9 @@ typedef struct pinhole_session_options {
     void (*log)(void *arg, pinhole_level level, const char *line);
     void         *log_arg;
     pinhole_level log_most; /* the most talkative level that is wanted */
+    /* Tokens that a picture may take; 0: as the model's trainer had it.  EUSAGE where the model cannot be held
+     * to them, with the range that is permitted. */
+    int image_min_tokens, image_max_tokens;
 } pinhole_session_options;
 
 /* Bytes, by kind. */
@@ -219,7 +222,7 @@ enum { PINHOLE_TEXT = 0, PINHOLE_PICTURE = 1 };
 /* A part of a message. */
 typedef struct pinhole_part {
     int         kind;  /* PINHOLE_TEXT or PINHOLE_PICTURE */
-    const void *bytes; /* a text, or an image file as it is: JPEG, PNG, WebP, BMP */
+    const void *bytes; /* a text, or an image file as it is: JPEG, PNG, WebP, GIF, BMP */
     size_t      n;     /* bytes; PINHOLE_WHOLE: of a text, up to its terminator */
     const char *name;  /* of a picture, for messages; NULL: "picture" */
 } pinhole_part;
@@ -339,6 +342,7 @@ typedef struct pinhole_picture_options {
     int      alpha;      /* a pinhole_alpha */
     uint64_t pixels_max; /* 0: 100 million */
     int      keep_u8;    /* 1: pinhole_tiles.u8 too */
+    int      image_min_tokens, image_max_tokens; /* as in pinhole_session_options */
 } pinhole_picture_options;
 
 /* What a model makes of a picture. */

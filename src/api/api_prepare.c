@@ -24,25 +24,25 @@ static void show(held *t, const ph_model *m, const ph_tile_layout *l, const ph_t
                                .u8 = made->u8};
 }
 
-static ph_rc measure(held *t, const ph_model *m, const void *bytes, size_t n, const ph_image_options *o,
-                     ph_err *err) {
+static ph_rc measure(held *t, const ph_model *m, const ph_recipe *r, const void *bytes, size_t n,
+                     const ph_image_options *o, ph_err *err) {
     ph_image_info  info;
     ph_tile_layout layout;
     PH_TRY(ph_image_measure(&info, bytes, n, o, err));
-    PH_TRY(ph_recipe_layout(&layout, &m->recipe, info.width, info.height, err));
+    PH_TRY(ph_recipe_layout(&layout, r, info.width, info.height, err));
     show(t, m, &layout, &(ph_tiles){0});
     return PH_OK;
 }
 
-static ph_rc prepare(held *t, const ph_model *m, const void *bytes, size_t n, const ph_image_options *o,
-                     int keep_u8, ph_err *err) {
+static ph_rc prepare(held *t, const ph_model *m, const ph_recipe *r, const void *bytes, size_t n,
+                     const ph_image_options *o, int keep_u8, ph_err *err) {
     ph_arena  decoded;
     ph_pixels pixels;
     ph_tiles  made;
     PH_TRY(ph_arena_open_growing(&t->arena, 64 << 10, err));
     PH_TRY(ph_arena_open_growing(&decoded, 64 << 10, err));
     ph_rc rc = ph_image_decode(&pixels, bytes, n, o, &decoded, err);
-    if (!rc) rc = ph_recipe_run(&made, &m->recipe, &pixels, keep_u8, &t->arena, err);
+    if (!rc) rc = ph_recipe_run(&made, r, &pixels, keep_u8, &t->arena, err);
     ph_arena_close(&decoded);
     if (!rc) show(t, m, &made.layout, &made);
     return rc;
@@ -52,6 +52,7 @@ static ph_rc open_tiles(const pinhole_model *model, const void *bytes, size_t n,
                         const pinhole_picture_options *options, int with_pixels, pinhole_tiles **out,
                         ph_err *err) {
     pinhole_picture_options o;
+    ph_recipe               recipe;
     PH_TRY(ph_api_take(&o, sizeof o, options, "pinhole_picture_options", err));
     if (o.alpha != PINHOLE_ALPHA_WHITE && o.alpha != PINHOLE_ALPHA_DROP)
         return PH_FAIL(err, PH_EUSAGE, "pinhole_picture_options.alpha is %d, which is no pinhole_alpha",
@@ -61,10 +62,11 @@ static ph_rc open_tiles(const pinhole_model *model, const void *bytes, size_t n,
                                       o.alpha == PINHOLE_ALPHA_DROP ? PH_ALPHA_DROP : PH_ALPHA_COMPOSITE};
     if (!model->opened->vision)
         return PH_FAIL(err, PH_EUNSUP, "this model takes no pictures: it is a text model");
+    PH_TRY(ph_model_budget(model->opened, o.image_min_tokens, o.image_max_tokens, &recipe, err));
     held *t = calloc(1, sizeof *t);
     if (!t) return PH_FAIL(err, PH_ENOMEM, "a picture's tiles");
-    ph_rc rc = with_pixels ? prepare(t, model->opened, bytes, n, &how, o.keep_u8, err)
-                           : measure(t, model->opened, bytes, n, &how, err);
+    ph_rc rc = with_pixels ? prepare(t, model->opened, &recipe, bytes, n, &how, o.keep_u8, err)
+                           : measure(t, model->opened, &recipe, bytes, n, &how, err);
     if (rc) {
         pinhole_tiles_close(&t->shown);
         return rc;

@@ -20,6 +20,8 @@ ph_rc ph_api_session_options(const pinhole_session_options *o, ph_session_option
     PH_TRY(not_negative(o->images, "images", err));
     PH_TRY(not_negative(o->image_width, "image_width", err));
     PH_TRY(not_negative(o->image_height, "image_height", err));
+    PH_TRY(not_negative(o->image_min_tokens, "image_min_tokens", err));
+    PH_TRY(not_negative(o->image_max_tokens, "image_max_tokens", err));
     if (o->kv != PINHOLE_KV_F32 && o->kv != PINHOLE_KV_F16)
         return PH_FAIL(err, PH_EUSAGE, "pinhole_session_options.kv is %d, which is no pinhole_kv", o->kv);
     if (o->alpha != PINHOLE_ALPHA_WHITE && o->alpha != PINHOLE_ALPHA_DROP)
@@ -33,6 +35,8 @@ ph_rc ph_api_session_options(const pinhole_session_options *o, ph_session_option
                                 .images = o->images,
                                 .image_width = o->image_width,
                                 .image_height = o->image_height,
+                                .image_min_tokens = o->image_min_tokens,
+                                .image_max_tokens = o->image_max_tokens,
                                 .kv_dtype = o->kv == PINHOLE_KV_F16 ? PH_F16 : PH_F32,
                                 .isa = o->isa,
                                 .engine_vision = o->engine_vision,

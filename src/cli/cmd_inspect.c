@@ -14,6 +14,7 @@ typedef struct job {
     const char *dot, *graph, *size;
     int         is_graph, is_svg, shows_tensors, is_known;
     ph_plan     plan;
+    int         image_tokens; /* of the planned picture; 0: it takes none */
 } job;
 
 static void bytes(char out[32], size_t n) {
@@ -26,13 +27,15 @@ static void print_line(const char *what, size_t n, const char *about) {
     printf("  %-12s %12s   %s\n", what, text, about);
 }
 
-static void print_memory(const ph_plan *p) {
+static void print_memory(const job *j) {
+    const ph_plan   *p = &j->plan;
     const ph_memory *m = &p->peak;
     const ph_load   *l = &p->load;
     printf("\nmemory for %d token%s of context, %d sequence%s, %d image%s a prompt, chunks of %d, %d "
            "thread%s:\n",
            l->context, l->context == 1 ? "" : "s", l->sequences, l->sequences == 1 ? "" : "s", l->images,
            l->images == 1 ? "" : "s", l->chunk, l->threads, l->threads == 1 ? "" : "s");
+    if (j->image_tokens) printf("  a picture takes %d tokens of it\n", j->image_tokens);
     print_line("input", m->input, "pictures, tiles, ids, rows; padding");
     print_line("activations", m->activations, "values between steps");
     print_line("weights", m->weights, "pages of the files that are read");
@@ -152,6 +155,7 @@ static void print_json(const job *j, int fits) {
                           "memory", ph_cli_memory_json(&j->plan.peak), "phases", phases_json(&j->plan),
                           "load", "context", l->context, "sequences", l->sequences, "images", l->images,
                           "tiles", l->tiles, "chunk", l->chunk, "threads", l->threads);
+    json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
     json_object_set_new(o, "fits", j->budget ? json_boolean(fits) : json_null());
     if (j->budget) json_object_set_new(o, "budget", json_integer((json_int_t)j->budget));
     ph_cli_print_json(o);
@@ -179,18 +183,33 @@ static ph_rc read_size(job *j, ph_err *err) {
     return PH_FAIL(err, PH_EUSAGE, "--image-size takes WIDTHxHEIGHT in pixels, not '%s'", j->size);
 }
 
+/* Tokens of the picture that the plan is for, within the budget. */
+static ph_rc count_tokens(job *j, ph_err *err) {
+    const ph_session_options *s = &j->cli.session;
+    const ph_model           *m = j->cli.opened;
+    int                       w = s->image_width, h = s->image_height;
+    ph_recipe                 recipe;
+    ph_tile_layout            layout;
+    if (!m->vision || !m->recipe.kind) return PH_OK;
+    PH_TRY(ph_model_budget(m, s->image_min_tokens, s->image_max_tokens, &recipe, err));
+    PH_TRY(ph_recipe_layout(&layout, &recipe, w ? w : 1024, h ? h : 768, err));
+    j->image_tokens = ph_spec_tokens(&m->spec, &layout);
+    return PH_OK;
+}
+
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(read_size(j, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (j->is_graph || j->is_svg || j->graph) return print_graph(j, err);
+    PH_TRY(count_tokens(j, err));
     PH_TRY(ph_session_plan(j->cli.opened, &j->cli.session, &j->plan, err));
     if (!j->cli.is_json) {
         print_model(j->cli.opened);
         if (j->shows_tensors) print_tensors(ph_source_weights(&j->cli.opened->source));
         if (j->shows_tensors && j->cli.opened->source.has_mmproj)
             print_tensors(ph_source_vision_weights(&j->cli.opened->source));
-        print_memory(&j->plan);
+        print_memory(j);
     }
     return judge(j, err);
 }

@@ -12,6 +12,7 @@ typedef struct job {
     ph_arena    arena;
     ph_pixels   pixels;
     ph_tiles    tiles;
+    ph_recipe   recipe; /* within the budget */
 } job;
 
 static ph_rc prepare(job *j, const char *path, ph_err *err) {
@@ -22,7 +23,7 @@ static ph_rc prepare(job *j, const char *path, ph_err *err) {
     ph_rc                  rc = ph_image_decode(&j->pixels, f.bytes, f.n, &o, &j->arena, err);
     ph_file_close(&f);
     if (rc) return ph_note(err, rc, "in the picture %s", path);
-    return ph_recipe_run(&j->tiles, &j->cli.opened->recipe, &j->pixels, 1, &j->arena, err);
+    return ph_recipe_run(&j->tiles, &j->recipe, &j->pixels, 1, &j->arena, err);
 }
 
 /* The tiles as the tower takes them, the same before normalising, and the decoded picture. */
@@ -83,6 +84,8 @@ static ph_rc work(job *j, const char *path, ph_err *err) {
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (!j->cli.opened->vision)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no pictures: it is a text model", j->cli.path);
+    PH_TRY(ph_model_budget(j->cli.opened, j->cli.session.image_min_tokens, j->cli.session.image_max_tokens,
+                           &j->recipe, err));
     PH_TRY(ph_arena_open_growing(&j->arena, 1 << 20, err));
     PH_TRY(prepare(j, path, err));
     if (j->out) PH_TRY(save(j, err));
@@ -97,6 +100,10 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--image", 'i', "FILE", "the picture; may also stand without --image", PH_OPTION_TEXTS,
          &j.cli.images},
         {"--output", 'o', "FILE", "write the pixels to a .safetensors file", PH_OPTION_TEXT, &j.out},
+        {"--image-min-tokens", 0, "N", "a picture takes at least N tokens; refused where the model cannot",
+         PH_OPTION_INT, &j.cli.session.image_min_tokens},
+        {"--image-max-tokens", 0, "N", "a picture takes at most N tokens; refused where the model cannot",
+         PH_OPTION_INT, &j.cli.session.image_max_tokens},
         {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
          PH_OPTION_TEXT, &j.cli.alpha},
         {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)", PH_OPTION_U64,

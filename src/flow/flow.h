@@ -24,17 +24,18 @@
 /* ---- the session ---- */
 
 typedef struct ph_session_options {
-    int threads;          /* 0: as many as processors */
-    int context;          /* tokens a sequence; 0: the smaller of the model's own and 4096 */
-    int sequences;        /* 0: 1 */
-    int chunk;            /* prefill rows a run, at most; 0: 512 */
-    int tiles;            /* tiles seen at once, at most; 0: 4 */
-    int patches;          /* packed patches seen at once: whole pictures up to so many, or one; 0: as many as
-                           * the load's picture has */
-    int           images; /* pictures a prompt that the plan is for; 0: 1 */
-    int           image_width, image_height; /* of the picture that the plan is for, pixels; 0: 1024 x 768 */
-    ph_dtype      kv_dtype;                  /* PH_F32 (0) or PH_F16 */
-    const char   *isa;                       /* PINHOLE_ISA's value; NULL: the best */
+    int threads;     /* 0: as many as processors */
+    int context;     /* tokens a sequence; 0: the smaller of the model's own and 4096 */
+    int sequences;   /* 0: 1 */
+    int chunk;       /* prefill rows a run, at most; 0: 512 */
+    int tiles;       /* tiles seen at once, at most; 0: 4 */
+    int patches;     /* packed patches seen at once: whole pictures up to so many, or one; 0: as many as
+                      * the load's picture has */
+    int      images; /* pictures a prompt that the plan is for; 0: 1 */
+    int      image_width, image_height; /* of the picture that the plan is for, pixels; 0: 1024 x 768 */
+    int      image_min_tokens, image_max_tokens; /* that a picture takes; 0: as the model's trainer had it */
+    ph_dtype kv_dtype;                           /* PH_F32 (0) or PH_F16 */
+    const char   *isa;                           /* PINHOLE_ISA's value; NULL: the best */
     const char   *engine_vision, *engine_language; /* names; NULL: native */
     uint64_t      pixels_max;                      /* 0: 100 megapixels */
     ph_alpha      alpha;

@@ -112,8 +112,8 @@ static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     if (s->model->spec.n_mels) return ph_sound_stated(s, d, err);
     ph_tile_layout l;
     size_t         tiles;
-    PH_TRY(ph_recipe_layout(&l, &s->model->recipe, h->image_width, h->image_height, err));
-    PH_TRY(ph_recipe_bytes(&tiles, &s->model->recipe, h->image_width, h->image_height, 0, err));
+    PH_TRY(ph_recipe_layout(&l, &s->recipe, h->image_width, h->image_height, err));
+    PH_TRY(ph_recipe_bytes(&tiles, &s->recipe, h->image_width, h->image_height, 0, err));
     d->tiles = l.n_patches ? 0 : l.n_tiles < h->tiles ? l.n_tiles : h->tiles;
     d->patches = stated_patches(h, &l);
     d->visual = (size_t)h->images * (size_t)ph_spec_tokens(&s->model->spec, &l);

@@ -35,9 +35,10 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     h->images = h->images > 0 ? h->images : 1;
     h->image_width = or_else(h->image_width, 1024);
     h->image_height = or_else(h->image_height, 768);
+    PH_TRY(ph_model_budget(s->model, h->image_min_tokens, h->image_max_tokens, &s->recipe, err));
     if (s->model->spec.packed.merge && h->patches <= 0) {
         ph_tile_layout l;
-        PH_TRY(ph_recipe_layout(&l, &s->model->recipe, h->image_width, h->image_height, err));
+        PH_TRY(ph_recipe_layout(&l, &s->recipe, h->image_width, h->image_height, err));
         h->patches = l.n_patches;
     }
     int together = s->model->spec.tower.tiles;

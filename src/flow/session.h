@@ -24,7 +24,8 @@ typedef struct ph_ready {
 
 struct ph_session {
     const ph_model    *model;
-    ph_session_options how; /* defaults resolved */
+    ph_session_options how;    /* defaults resolved */
+    ph_recipe          recipe; /* the model's, within the options' budget */
     ph_kernels         kernels;
     ph_threads        *threads;
     ph_trace          *trace;

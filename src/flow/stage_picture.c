@@ -16,8 +16,7 @@ static int is_video(const ph_view *v) {
 
 /* Frames of a video are prepared by a recipe of their own. */
 static const ph_recipe *recipe_of(const ph_turn *t, const ph_view *v) {
-    const ph_model *m = t->session->model;
-    return is_video(v) ? &m->video_recipe : &m->recipe;
+    return is_video(v) ? &t->session->model->video_recipe : &t->session->recipe;
 }
 
 static ph_rc measure_frame(ph_turn *t, ph_view *v, int i, ph_err *err) {
@@ -31,6 +30,15 @@ static ph_rc measure_frame(ph_turn *t, ph_view *v, int i, ph_err *err) {
     return PH_OK;
 }
 
+/* A session is opened only with a budget that all pictures keep; none is broken silently. */
+static ph_rc check_budget(const ph_turn *t, const ph_view *v, ph_err *err) {
+    int min = t->session->how.image_min_tokens, max = t->session->how.image_max_tokens;
+    if (v->n_visual >= min && (!max || v->n_visual <= max)) return PH_OK;
+    return PH_FAIL(err, PH_ELIMIT,
+                   "a picture of %d x %d pixels takes %d image tokens; %d .. %d were asked for",
+                   v->info.width, v->info.height, v->n_visual, min, max);
+}
+
 static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
     const ph_model *m = t->session->model;
     if (v->is_sound) return ph_sound_measure(t, v, err);
@@ -40,7 +48,7 @@ static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
     PH_TRY(ph_recipe_layout_video(&v->layout, recipe_of(t, v), v->info.width, v->info.height, v->n_frames,
                                   v->file.fps, err));
     v->n_visual = ph_spec_tokens(&m->spec, &v->layout);
-    return PH_OK;
+    return is_video(v) ? PH_OK : check_budget(t, v, err);
 }
 
 static ph_rc check_tokens(ph_turn *t, ph_err *err) {

@@ -264,6 +264,53 @@ ph_rc ph_recipe_init_from_params(ph_recipe *out, const ph_recipe_params *p, ph_e
     return PH_OK;
 }
 
+/* ---- budgets ---- */
+
+static ph_rc range_of(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most, int *is_kept,
+                      ph_err *err) {
+    enum { ANY_SIDE = 64 };
+    ph_tile_layout l;
+    *is_kept = 1;
+    if (r->kind->budget) {
+        *is_kept = r->kind->budget(r, b, least, most);
+        return PH_OK;
+    }
+    PH_TRY(ph_recipe_layout(&l, r, ANY_SIDE, ANY_SIDE, err));
+    *least = *most = (int64_t)l.n_tiles * b->per_tile;
+    return PH_OK;
+}
+
+ph_rc ph_recipe_budget(ph_recipe *recipe, const ph_budget *b, ph_err *err) {
+    ph_recipe r = *recipe;
+    int64_t   least, most;
+    int       is_kept;
+    if (!b->min && !b->max) return PH_OK;
+    if (!r.kind) return PH_FAIL(err, PH_EUSAGE, "a budget of image tokens: this model takes no pictures");
+    if (b->min < 0 || b->max < 0 || (b->max && b->min > b->max))
+        return PH_FAIL(err, PH_EUSAGE, "a budget of at least %d and at most %d image tokens", b->min, b->max);
+    PH_TRY(range_of(&r, b, &least, &most, &is_kept, err));
+    if (b->max && b->max < least)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "at most %d image tokens: this model makes %lld of a picture at least; permitted are %lld and "
+            "above",
+            b->max, (long long)least, (long long)least);
+    if (b->min > most)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "at least %d image tokens: this model cannot be made to take more than %lld of every picture; "
+            "permitted are 1 .. %lld",
+            b->min, (long long)most, (long long)most);
+    if (!is_kept)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "%d .. %d image tokens: for some pictures no number of this model's lies between; give a wider "
+            "range (at least up to %lld, at most from %lld)",
+            b->min, b->max, (long long)most, (long long)least);
+    *recipe = r;
+    return PH_OK;
+}
+
 /* ---- sizes ---- */
 
 ph_rc ph_recipe_resized(const ph_recipe *r, int w, int h, int *out_w, int *out_h, ph_err *err) {

@@ -66,7 +66,18 @@ typedef struct ph_recipe {
     int pack_patch;    /* pixels a side of a patch */
     int pack_merge;    /* patches a side of the square that becomes one visual token */
     int pack_temporal; /* frames that go into one patch */
+
+    /* What ph_recipe_budget allows a picture: visual tokens of kinds with packed patches, else tiles; 0: as
+     * the config has it. */
+    int budget_min, budget_max;
 } ph_recipe;
+
+/* How many visual tokens a picture may take, and what counts. */
+typedef struct ph_budget {
+    int min, max; /* 0: not given */
+    int per_tile; /* tokens of a tile; packed patches are counted by themselves */
+    int per_row;  /* and of each row of the grid's tiles, besides */
+} ph_budget;
 
 /* What becomes of a picture of a given size. */
 typedef struct ph_tile_layout {
@@ -139,6 +150,10 @@ ph_rc ph_recipe_layout_video(ph_tile_layout *out, const ph_recipe *recipe, int w
 ph_rc ph_recipe_run_video(ph_tiles *out, const ph_recipe *recipe, const ph_pixels *frames, int n_frames,
                           double fps, int keep_u8, ph_arena *arena, ph_err *err);
 
+/* Change the recipe so that every picture's tokens stay within the budget.
+ * Errors: PH_EUSAGE it cannot be held to that, with the range that is permitted. */
+ph_rc ph_recipe_budget(ph_recipe *recipe, const ph_budget *budget, ph_err *err);
+
 /* Where in u8 [n_tiles, height, width, 3] element i of pixels comes from. */
 size_t ph_tile_source(const ph_tile_layout *layout, size_t i);
 
@@ -170,6 +185,11 @@ struct ph_recipe_kind {
 
     /* After defaults: sizes from a GGUF file. */
     void (*from_params)(ph_recipe *recipe, const ph_recipe_params *params);
+
+    /* Keep to *budget, of which one is given at least.  *least: that a max must allow; *most: that a min may
+     * ask for; out of these nothing needs to be kept.  Returns 0 when both cannot be kept together.  NULL:
+     * every picture takes the same. */
+    int (*budget)(ph_recipe *recipe, const ph_budget *budget, int64_t *least, int64_t *most);
 
     /* All of *out but the image size, which is set; packed kinds: n_tiles is set too, to the frames given. */
     ph_rc (*layout)(ph_tile_layout *out, const ph_recipe *recipe, ph_err *err);

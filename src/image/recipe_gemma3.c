@@ -50,6 +50,14 @@ static void from_params(ph_recipe *r, const ph_recipe_params *p) {
     r->size = (ph_recipe_size){.height = p->image_size, .width = p->image_size};
 }
 
+static int budget(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most) {
+    int crops = b->max ? b->max / b->per_tile - 1 : r->crops_max;
+    *least = *most = b->per_tile;
+    if (r->crops_max > crops) r->crops_max = crops;
+    if (r->crops_max < 2) r->do_crops = 0;
+    return 1;
+}
+
 /* Crops along the longer side, and how long each is; 0: none. */
 static int count_crops(const ph_recipe *r, int longer, int shorter, int *length) {
     double ratio = (double)longer / shorter;
@@ -118,6 +126,7 @@ const ph_recipe_kind ph_recipe_gemma3 = {
     .read = read,
     .check = check,
     .from_params = from_params,
+    .budget = budget,
     .layout = layout,
     .run = run,
 };

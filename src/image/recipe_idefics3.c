@@ -16,7 +16,10 @@
 
 #include <string.h>
 
-enum { SIDE_MAX = 4096 }; /* the reference's own cap on the first resize */
+enum {
+    SIDE_MAX = 4096, /* the reference's own cap on the first resize */
+    GRIDS_MAX = 64,  /* sides of grids that a budget is tried on */
+};
 
 static const char *const processors[] = {"Idefics3ImageProcessor", "SmolVLMImageProcessor", NULL};
 static const char *const projectors[] = {"idefics3", NULL};
@@ -81,10 +84,11 @@ static void below_cap(int *w, int *h) {
     if (*w < 1) *w = 1;
 }
 
-static void first_size(const ph_recipe *r, int *w, int *h) {
+/* edge: the longest; it stands for that of the recipe. */
+static void first_size(const ph_recipe *r, int edge, int *w, int *h) {
     if (!r->do_resize) return;
     if (r->size.longest_edge) {
-        to_longest_edge(r->size.longest_edge, w, h);
+        to_longest_edge(edge, w, h);
         below_cap(w, h);
     } else {
         *w = r->size.width, *h = r->size.height;
@@ -114,13 +118,68 @@ static int canvas_size(int tile, int *w, int *h) {
     return 1;
 }
 
+/* Tiles of a picture with that longest edge. */
+static int64_t tiles_at(const ph_recipe *r, int edge, int w, int h) {
+    int64_t tile = r->tile;
+    first_size(r, edge, &w, &h);
+    if (!canvas_size(r->tile, &w, &h)) return INT64_MAX;
+    return w == tile && h == tile ? 1 : w / tile * (h / tile) + 1;
+}
+
+/* The longest edge for a picture: that of the recipe, or the nearest whole number of tiles that keeps the
+ * budget; 0: it stays one tile. */
+static int edge_for(const ph_recipe *r, int w, int h) {
+    int     own = r->size.longest_edge, k = (own + r->tile - 1) / r->tile;
+    int64_t min = r->budget_min, max = r->budget_max ? r->budget_max : INT64_MAX;
+    if (!own || (!r->budget_min && !r->budget_max)) return own;
+    int64_t n = tiles_at(r, own, w, h);
+    if (n >= min && n <= max) return own;
+    if (n > max) {
+        for (k--; k > 0; k--)
+            if (tiles_at(r, k * r->tile, w, h) <= max) return k * r->tile;
+        return 0;
+    }
+    for (k++; k * r->tile <= SIDE_MAX; k++)
+        if (tiles_at(r, k * r->tile, w, h) >= min) return k * r->tile;
+    return own;
+}
+
+/* Do pictures of every ratio that makes a difference keep the budget? */
+static int all_keep(const ph_recipe *r) {
+    int64_t max = r->budget_max ? r->budget_max : INT64_MAX;
+    for (int k = 1; k * r->tile <= SIDE_MAX && k <= GRIDS_MAX; k++)
+        for (int j = 1; j <= k; j++)
+            for (int more = -1; more <= 1; more++) {
+                int     w = 64 * k, h = 64 * j + more, edge = edge_for(r, w, h), tall = edge_for(r, h, w);
+                int64_t n = edge ? tiles_at(r, edge, w, h) : 1, m = tall ? tiles_at(r, tall, h, w) : 1;
+                if (n < r->budget_min || n > max || m < r->budget_min || m > max) return 0;
+            }
+    return 1;
+}
+
+static int budget(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most) {
+    int k = SIDE_MAX / r->tile;
+    *least = *most = b->per_tile;
+    if (!r->do_split) return 1;
+    if (!r->size.longest_edge || !r->do_resize) { /* the config's size decides, whatever the picture */
+        if (r->do_resize) *least = *most = tiles_at(r, 0, 1, 1) * b->per_tile;
+        return r->do_resize;
+    }
+    if (k > 1) *most = (int64_t)(k + 1) * b->per_tile; /* of the longest picture: one row */
+    r->budget_min = (int)(((int64_t)b->min + b->per_tile - 1) / b->per_tile);
+    r->budget_max = b->max / b->per_tile;
+    if (b->min > *most || (b->max && b->max < *least)) return 0;
+    return all_keep(r);
+}
+
 static ph_rc layout(ph_tile_layout *l, const ph_recipe *r, ph_err *err) {
     int w = l->image_width, h = l->image_height;
     l->n_tiles = 1;
     l->overview = 0;
     l->width = l->height = r->tile;
-    first_size(r, &w, &h);
-    if (!r->do_split) {
+    int edge = edge_for(r, w, h);
+    first_size(r, edge ? edge : r->tile, &w, &h);
+    if (!r->do_split || (!edge && r->budget_max)) {
         l->resized_width = l->resized_height = r->tile;
         return PH_OK;
     }
@@ -144,7 +203,8 @@ static ph_rc run(uint8_t *u8, const ph_tile_layout *l, const ph_recipe *r, const
                  ph_arena *scratch, size_t *peak, ph_err *err) {
     ph_pixels first, canvas;
     int       w = in->width, h = in->height;
-    first_size(r, &w, &h);
+    int       edge = edge_for(r, w, h);
+    first_size(r, edge ? edge : r->tile, &w, &h);
     PH_TRY(ph_recipe_resize(&first, in, w, h, r->filter, scratch, peak, err));
     if (l->n_tiles == 1) return ph_recipe_to_tile(u8, l, &first, r->filter, scratch, peak, err);
     PH_TRY(ph_recipe_resize(&canvas, &first, l->resized_width, l->resized_height, r->filter, scratch, peak,
@@ -161,6 +221,7 @@ const ph_recipe_kind ph_recipe_idefics3 = {
     .read = read,
     .check = check,
     .from_params = from_params,
+    .budget = budget,
     .layout = layout,
     .run = run,
 };

@@ -51,6 +51,28 @@ static void from_params(ph_recipe *r, const ph_recipe_params *p) {
     r->size = (ph_recipe_size){.height = p->image_size, .width = p->image_size};
 }
 
+static int budget(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most) {
+    int is_split = r->do_split && r->tiles_max > 1, grid;
+    *least = b->per_tile;
+    *most = (int64_t)b->per_tile * (is_split ? r->tiles_max + 1 : 1);
+    if (b->max &&
+        b->max / b->per_tile < r->tiles_max + 1) { /* a grid of n tiles has an overview, one of 1 has not */
+        grid = b->max / b->per_tile - 1;
+        r->tiles_max = grid > 1 ? grid : 1;
+        if (r->tiles_min > r->tiles_max) r->tiles_min = r->tiles_max;
+    }
+    if (b->min > b->per_tile) {
+        grid = (int)(((int64_t)b->min + b->per_tile - 1) / b->per_tile) - 1;
+        if (grid < 2) grid = 2;
+        if (r->tiles_min < grid) r->tiles_min = grid;
+    }
+    if (is_split && r->tiles_max == 1) { /* as a grid of one tile was prepared */
+        r->do_resize = 1;
+        r->filter = PH_FILTER_BICUBIC;
+    }
+    return r->tiles_min <= r->tiles_max;
+}
+
 /* Grids by their number of tiles, then by their columns: ties are settled in the reference's order. */
 static void choose_grid(const ph_recipe *r, int w, int h, int *rows, int *cols) {
     double ratio = (double)w / h, best = INFINITY, area = (double)w * h;
@@ -102,6 +124,7 @@ const ph_recipe_kind ph_recipe_internvl = {
     .read = read,
     .check = check,
     .from_params = from_params,
+    .budget = budget,
     .layout = layout,
     .run = run,
 };

@@ -91,6 +91,23 @@ static void from_params(ph_recipe *r, const ph_recipe_params *p) {
     r->crop_height = r->crop_width = p->image_size;
 }
 
+/* What is left out as padding depends on the picture: a canvas counts as a whole, and of less than the
+ * overview nothing is sure. */
+static int budget(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most) {
+    int side = side_of(r), n = 0;
+    *least = INT64_MAX;
+    *most = b->per_tile;
+    for (int i = 0; i < r->n_pinpoints; i++) {
+        const int64_t rows = r->pinpoint[i][0] / side, cols = r->pinpoint[i][1] / side;
+        const int64_t tokens = (1 + rows * cols) * b->per_tile + rows * b->per_row;
+        if (tokens < *least) *least = tokens;
+        if (b->max && tokens > b->max) continue;
+        memmove(r->pinpoint[n++], r->pinpoint[i], sizeof r->pinpoint[i]);
+    }
+    r->n_pinpoints = n;
+    return n > 0;
+}
+
 /* The sums are the reference's: a double scale, sides cut to whole pixels. */
 static const int *choose_canvas(const ph_recipe *r, int w, int h) {
     double     best = 0, least = INFINITY, own = (double)w * h;
@@ -159,6 +176,7 @@ const ph_recipe_kind ph_recipe_llava_next = {
     .read = read,
     .check = check,
     .from_params = from_params,
+    .budget = budget,
     .layout = layout,
     .run = run,
 };

@@ -70,6 +70,46 @@ static void smart_size(const ph_recipe *r, double factor, double *w, double *h) 
     }
 }
 
+/* With a budget that neither rounding keeps (narrow ones, and very long pictures): of all numbers of squares
+ * across and down that keep it, the nearest ratio; of equals the most squares. */
+static void keep_budget(const ph_recipe *r, double factor, double ratio, double *w, double *h) {
+    int    min = r->budget_min ? r->budget_min : 1, max = r->budget_max ? r->budget_max : INT32_MAX;
+    double tokens = *w / factor * (*h / factor), best = INFINITY, most = 0;
+    if (tokens >= min && tokens <= max) return;
+    if (!r->budget_max) max = (int)fmax(min, r->size.longest_edge / (factor * factor));
+    for (int down = 1; down <= max; down++) {
+        int    least = (min + down - 1) / down, across = max / down;
+        double wanted = nearbyint(down * ratio);
+        if (least > across) continue;
+        if (wanted < across) across = wanted < least ? least : (int)wanted;
+        double off = fabs(log(across / (down * ratio)));
+        if (off > best || (off >= best && (double)across * down <= most)) continue;
+        best = off;
+        most = (double)across * down;
+        *w = across * factor;
+        *h = down * factor;
+    }
+}
+
+static int budget(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most) {
+    int64_t area = (int64_t)r->pack_patch * r->pack_merge * r->pack_patch * r->pack_merge;
+    int64_t min = b->min * area, max = b->max * area, all = PH_TILES_PIXELS_MAX / r->pack_temporal;
+    *least = 1;
+    *most = all / area;
+    if (b->min > *most) return 0;
+    if (b->min) r->size.shortest_edge = (int)min;
+    if (b->max) r->size.longest_edge = (int)(max < all ? max : all);
+    if (r->size.shortest_edge > r->size.longest_edge) {
+        if (b->max)
+            r->size.shortest_edge = r->size.longest_edge;
+        else
+            r->size.longest_edge = r->size.shortest_edge;
+    }
+    r->budget_min = b->min;
+    r->budget_max = b->max;
+    return r->do_resize;
+}
+
 static ph_rc resized(ph_tile_layout *l, const ph_recipe *r, ph_err *err) {
     int    factor = r->pack_patch * r->pack_merge;
     double w = l->image_width, h = l->image_height;
@@ -78,6 +118,8 @@ static ph_rc resized(ph_tile_layout *l, const ph_recipe *r, ph_err *err) {
                        "a picture of %d x %d is more than %d times as long as it is wide: crop it first",
                        l->image_width, l->image_height, RATIO_MAX);
     if (r->do_resize) smart_size(r, factor, &w, &h);
+    if (r->budget_min || r->budget_max)
+        keep_budget(r, factor, (double)l->image_width / l->image_height, &w, &h);
     if (w > PH_RESIZE_SIDE_MAX || h > PH_RESIZE_SIDE_MAX)
         return PH_FAIL(err, PH_ELIMIT, "a picture of %d x %d leads to a side of more than %d pixels",
                        l->image_width, l->image_height, PH_RESIZE_SIDE_MAX);
@@ -128,6 +170,7 @@ const ph_recipe_kind ph_recipe_qwen2vl = {
     .read = read,
     .check = check,
     .from_params = from_params,
+    .budget = budget,
     .layout = layout,
     .run = run,
 };

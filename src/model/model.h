@@ -7,8 +7,8 @@
 #ifndef PH_MODEL_MODEL_H
 #define PH_MODEL_MODEL_H
 
-#include "graph/kv.h"
 #include "audio/audio_recipe.h"
+#include "graph/kv.h"
 #include "image/recipe.h"
 #include "model/family.h"
 #include "text/chat.h"
@@ -32,7 +32,7 @@ typedef struct ph_model {
     ph_audio_recipe  audio_recipe;        /* and sound; processor NULL: it takes none */
     int32_t          start[8];            /* [n_start] ids that open a prompt where none is given */
     size_t           n_start;
-    ph_kv_layer     *kv_layer;            /* [spec.text.n_layers] */
+    ph_kv_layer     *kv_layer; /* [spec.text.n_layers] */
     int              n_kv_layers;
     ph_kv_layer     *cross_layer; /* [n_cross_layers] of the cache that the cross graph fills */
     int              n_cross_layers;
@@ -55,6 +55,10 @@ void  ph_model_close(ph_model *m);
 /* Messages through the template: spans in arena. */
 ph_rc ph_model_render(const ph_model *m, const ph_chat_message *messages, size_t n, ph_arena *arena,
                       ph_chat_text *out, ph_err *err);
+
+/* The model's recipe for pictures that take min .. max visual tokens each; 0: as its trainer had it.  Videos
+ * keep their own.  Errors: PH_EUSAGE it cannot be held to that, with the range that is permitted. */
+ph_rc ph_model_budget(const ph_model *m, int min, int max, ph_recipe *out, ph_err *err);
 
 int ph_model_is_stop(const ph_model *m, int32_t id);
 

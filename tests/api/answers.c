@@ -60,8 +60,8 @@ static void fail_and_go_on(pinhole_conversation *c, const unsigned char *picture
     CHECK(!a && error.code == PINHOLE_EFORMAT && !strcmp(error.name, "EFORMAT"));
     CHECK(error.exit_code == 3 && error.http_status == 422 && error.message[0] && error.n_notes > 0);
     CHECK(error.n_notes > 1 && strstr(error.note[1], PICTURE) != NULL); /* note[0]: while decoding */
-    question(parts, (const unsigned char *)"GIF89a..........", 16, "?");
-    CHECK(pinhole_ask(c, parts, 2, NULL, &a, &error) == PINHOLE_EUNSUP && strstr(error.message, "GIF"));
+    question(parts, (const unsigned char *)"II*\0............", 16, "?");
+    CHECK(pinhole_ask(c, parts, 2, NULL, &a, &error) == PINHOLE_EUNSUP && strstr(error.message, "TIFF"));
     question(parts, picture, n, "?");
     CHECK(pinhole_ask(c, parts, 2, &how, &a, &error) == PINHOLE_EUSAGE);
     ask_again(c);
