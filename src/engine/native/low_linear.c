@@ -2,11 +2,15 @@
  *
  *     x --(norm)--> h --+--> W0 (+ b) (act) ------------------> y0
  *                       +--> W1 (+ b) (act) --> * <-- W2 h      y1     gate and up
- *                       +--> W3 (+ b) --------> + <-- r         y3     residual
+ *                       +--> W3 (+ b) (* s) --> + <-- r         y3     residual; s: a gate, one of a row
+ *                       +--> W4 (+ b) - norm -> + <-- r         y4     norm of the result
  *
  * One step computes a group of Linears that read the same rows.  A unit is a
  * block of rows times a block of columns of one part; the norm is done again by
  * each worker, into its own memory, for the block of rows that it is at.
+ *
+ * A norm of the result wants whole rows: whoever does the last block of columns of some rows normalises
+ * them.  So it costs no barrier, and each row is still one worker's work.
  *
  * Weights of block types are met by integers where the instruction set has such products and nobody asked for
  * exact ones: a worker turns its block of rows into 16 bits once, beside or instead of the floats.
@@ -16,10 +20,12 @@
  */
 #include "engine/native/native.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
     GROUP_MAX = 8,
+    SCALES_MAX = 2,
     GROUP_REACH =
         24,        /* nodes from the first Linear to the last of a group: later ones would only hold memory */
     ROWS_MAX = 32, /* rows of a unit: enough to pay for unpacking a row of weights */
@@ -33,13 +39,19 @@ typedef struct part {
     ph_dot_fn        *dot; /* the product by integers; NULL: by floats */
     const void       *w;
     size_t            w_stride, cols;
-    const ph_storage *stored;   /* separate planes: read row by row; else NULL */
-    const float      *bias;     /* or NULL */
-    ph_map_fn        *act;      /* or NULL */
-    int               up;       /* part whose product is multiplied in, or -1 */
-    int               is_up;    /* belongs to another part: it has no units of its own */
+    const ph_storage *stored;                /* separate planes: read row by row; else NULL */
+    const float      *bias;                  /* or NULL */
+    ph_map_fn        *act;                   /* or NULL */
+    int               up;                    /* part whose product is multiplied in, or -1 */
+    int               is_up;                 /* belongs to another part: it has no units of its own */
+    float             scale[SCALES_MAX];     /* [n_scales] the result is multiplied with, in order */
+    int               row_scale[SCALES_MAX]; /* or, where not -1, the buffer [rows, 1] of each row's own */
+    int               n_scales;
     int               residual; /* buffer, or -1 */
     int               out;      /* buffer; -1 for an up part */
+    ph_norm           post;     /* of what stands in out, before the residual; of kind NONE: none */
+    int               final;    /* buffer of its sum with the residual */
+    atomic_uint      *left;     /* [row blocks] column blocks not done yet */
     size_t            blocks;   /* of this run: column blocks before this part's own */
 } part;
 
@@ -88,19 +100,97 @@ static void take_act(ph_builder *b, part *t, int *value) {
     b->is_done[next] = 1;
 }
 
-/* An Add that alone reads *value and whose other side is there already, of the same shape. */
-static ph_rc take_residual(ph_builder *b, part *t, int *value, ph_err *err) {
-    int next = only_use(b, *value);
-    if (next < 0 || b->is_done[next] || !ph_build_is(b, next, "Add")) return PH_OK;
+/* The other side of the node `op` that alone reads `value`; -1: none, or it is not there yet. */
+static int other_side(const ph_builder *b, int value, const char *op) {
+    int next = only_use(b, value);
+    if (next < 0 || b->is_done[next] || !ph_build_is(b, next, op)) return -1;
     const ph_node *n = &b->g->node[next];
-    int            other = n->in[n->in[0] == *value];
-    if (other < 0 || other == *value || b->g->value[other].cls == PH_VALUE_CONSTANT ||
-        !ph_build_is_ready(b, other) || !ph_shape_same(&b->g->value[other].shape, &b->g->value[*value].shape))
-        return PH_OK;
-    PH_TRY(ph_build_buffer(b, other, &t->residual, err));
-    *value = n->out[0];
+    int            other = n->in[n->in[0] == value];
+    return other >= 0 && other != value && ph_build_is_ready(b, other) ? other : -1;
+}
+
+/* *value moves behind the node that alone reads it. */
+static void pass(ph_builder *b, int *value) {
+    int next = only_use(b, *value);
+    *value = b->g->node[next].out[0];
     b->is_done[next] = 1;
+}
+
+/* What an Add puts on top of `value`, an array of the same shape; -1: nothing. */
+static int residual_of(const ph_builder *b, int value) {
+    int other = other_side(b, value, "Add");
+    return other >= 0 && b->g->value[other].cls != PH_VALUE_CONSTANT &&
+                   ph_shape_same(&b->g->value[other].shape, &b->g->value[value].shape)
+               ? other
+               : -1;
+}
+
+static ph_rc take_residual(ph_builder *b, part *t, int *value, ph_err *err) {
+    int other = residual_of(b, *value);
+    if (other < 0) return PH_OK;
+    PH_TRY(ph_build_buffer(b, other, &t->residual, err));
+    pass(b, value);
     return PH_OK;
+}
+
+/* A row's own number: [.., 1] beside [.., n]. */
+static int is_column(const ph_shape *s, const ph_shape *of) {
+    if (s->rank != of->rank || !ph_dim_same(s->dim[s->rank - 1], ph_dim_of(1))) return 0;
+    for (int i = 0; i + 1 < s->rank; i++)
+        if (!ph_dim_same(s->dim[i], of->dim[i])) return 0;
+    return 1;
+}
+
+/* Gates before the sum with the residual: a Mul with one number, or with one a row. */
+static ph_rc take_scales(ph_builder *b, part *t, int *value, ph_err *err) {
+    while (t->n_scales < SCALES_MAX) {
+        int other = other_side(b, *value, "Mul"), i = t->n_scales;
+        if (other < 0) return PH_OK;
+        const ph_value *v = &b->g->value[other];
+        const float    *one;
+        if (v->shape.rank == 1 && ph_build_is_floats(b->g, other) &&
+            ph_dim_same(v->shape.dim[0], ph_dim_of(1))) {
+            PH_TRY(ph_build_floats(b, other, &one, err));
+            t->scale[i] = *one;
+            t->row_scale[i] = -1;
+        } else if (v->cls != PH_VALUE_CONSTANT && v->dtype == PH_F32 &&
+                   is_column(&v->shape, &b->g->value[*value].shape)) {
+            PH_TRY(ph_build_buffer(b, other, &t->row_scale[i], err));
+        } else {
+            return PH_OK;
+        }
+        t->n_scales++;
+        pass(b, value);
+    }
+    return PH_OK;
+}
+
+/* A norm of whole rows of the result, and the sum behind it.  *value moves behind both; *before is the norm's
+ * input. */
+static ph_rc take_post(ph_builder *b, const fused *f, part *t, int *value, int *before, ph_err *err) {
+    int    norm = only_use(b, *value), other;
+    size_t most;
+    void  *left;
+    if (norm < 0 || b->is_done[norm] || !ph_norm_can(b->g, norm)) return PH_OK;
+    if ((other = residual_of(b, b->g->node[norm].out[0])) < 0) return PH_OK;
+    PH_TRY(ph_norm_of(b, norm, &t->post, err));
+    PH_TRY(ph_build_buffer(b, other, &t->residual, err));
+    /* No run has more rows, and a block of them is all or at least two. */
+    PH_TRY(ph_native_sizes(b->p, &b->p->base.max, b->p->size, err));
+    PH_TRY(ph_native_bytes(b->p, b->p->size, f->x_value, &most, err));
+    PH_TRY(ph_build_carve(b, &left, most / (f->k * sizeof(float)) / 2 + 1, sizeof *t->left, err));
+    t->left = left;
+    *before = *value;
+    pass(b, value);
+    pass(b, value);
+    return PH_OK;
+}
+
+static ph_rc take_rest(ph_builder *b, const fused *f, part *t, int *value, int *before, ph_err *err) {
+    PH_TRY(take_scales(b, t, value, err));
+    PH_TRY(take_post(b, f, t, value, before, err));
+    /* A block of gate and up stands where the result goes: no place is left for a residual in that place. */
+    return t->post.kind || t->up >= 0 ? PH_OK : take_residual(b, t, value, err);
 }
 
 /* Parts whose values meet in one Mul become gate and up. */
@@ -130,7 +220,8 @@ static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
                 .stored = w->storage.form ? &w->storage : NULL,
                 .up = -1,
                 .residual = -1,
-                .out = -1};
+                .out = -1,
+                .final = -1};
     /* Files may place plain numbers at odd bytes: then only the generic product may read them. */
     if (ph_dtype_block(w->storage.dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
         t->linear.fn = NULL;
@@ -156,15 +247,22 @@ static ph_rc take_group(ph_builder *b, fused *f, int node, int rows, int *value,
 
 static const ph_step_kind kind;
 
-static ph_rc add_step(ph_builder *b, fused *f, int node, const int *value, ph_err *err) {
-    int reads[GROUP_MAX + 1], writes[GROUP_MAX], n_reads = 0, n_writes = 0;
+/* Buffers of results are made last: until then they are not there for anybody of the group to read.
+ * before: what a norm of the result reads. */
+static ph_rc add_step(ph_builder *b, fused *f, int node, const int *value, const int *before, ph_err *err) {
+    int reads[1 + GROUP_MAX * (1 + SCALES_MAX)], writes[2 * GROUP_MAX], n_reads = 0, n_writes = 0;
     reads[n_reads++] = f->x;
     for (int i = 0; i < f->n_parts; i++) {
         part *t = &f->part[i];
         if (t->residual >= 0) reads[n_reads++] = t->residual;
+        for (int k = 0; k < t->n_scales; k++)
+            if (t->row_scale[k] >= 0) reads[n_reads++] = t->row_scale[k];
         if (t->is_up) continue;
-        PH_TRY(ph_build_buffer(b, value[i], &t->out, err));
+        PH_TRY(ph_build_buffer(b, t->post.kind ? before[i] : value[i], &t->out, err));
         writes[n_writes++] = t->out;
+        if (!t->post.kind) continue;
+        PH_TRY(ph_build_buffer(b, value[i], &t->final, err));
+        writes[n_writes++] = t->final;
     }
     int over = n_writes == 1 && f->part[0].residual != f->x ? f->part[0].residual : -1;
     return ph_build_step(b, &kind, node, f, reads, n_reads, writes, n_writes, over, err);
@@ -172,7 +270,7 @@ static ph_rc add_step(ph_builder *b, fused *f, int node, const int *value, ph_er
 
 static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     void *place;
-    int   value[GROUP_MAX], rows = b->g->node[node].in[0];
+    int   value[GROUP_MAX], before[GROUP_MAX] = {0}, rows = b->g->node[node].in[0];
     if (!ph_linear_can(b->g, node)) return PH_OK;
     PH_TRY(ph_build_carve(b, &place, 1, sizeof(fused), err));
     fused *f = place;
@@ -193,9 +291,9 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     }
     pair_up(b, f, value);
     for (int i = 0; i < f->n_parts; i++)
-        if (!f->part[i].is_up) PH_TRY(take_residual(b, &f->part[i], &value[i], err));
+        if (!f->part[i].is_up) PH_TRY(take_rest(b, f, &f->part[i], &value[i], &before[i], err));
     *took = 1;
-    return add_step(b, f, node, value, err);
+    return add_step(b, f, node, value, before, err);
 }
 
 /* ---- sizes ---- */
@@ -257,8 +355,11 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     f->col_block = block ? block : COLS_MIN;
     f->col_blocks = 0;
     for (int i = 0; i < f->n_parts; i++) {
-        f->part[i].blocks = f->col_blocks;
-        if (!f->part[i].is_up) f->col_blocks += (f->part[i].cols + f->col_block - 1) / f->col_block;
+        part  *t = &f->part[i];
+        size_t own = (t->cols + f->col_block - 1) / f->col_block;
+        t->blocks = f->col_blocks;
+        if (!t->is_up) f->col_blocks += own;
+        for (size_t r = 0; t->post.kind && r < row_blocks; r++) atomic_init(&t->left[r], (unsigned)own);
     }
     s->units = row_blocks * f->col_blocks;
     return PH_OK;
@@ -326,22 +427,42 @@ static void product(const ph_kernels *k, const fused *f, const part *t, float *y
         for (size_t r = 0; r < rows; r++) t->act(&y[r * y_stride], &y[r * y_stride], cols);
 }
 
+static void scale(ph_native *p, const part *t, float *y, size_t y_stride, size_t r0, size_t rows,
+                  size_t cols) {
+    for (int i = 0; i < t->n_scales; i++) {
+        const float *each = t->row_scale[i] < 0 ? NULL : (const float *)ph_native_at(p, t->row_scale[i]) + r0;
+        for (size_t r = 0; r < rows; r++)
+            ph_native_kernels(p)->scale(&y[r * y_stride], &y[r * y_stride], each ? each[r] : t->scale[i],
+                                        cols);
+    }
+}
+
 /* Rows [r0, r0 + rows) and columns [c, c + cols) of one part. */
 static void unit(ph_native *p, const fused *f, const part *t, const desk *d, size_t r0, size_t rows, size_t c,
                  size_t cols) {
     const ph_kernels *k = ph_native_kernels(p);
     float            *y = (float *)ph_native_at(p, t->out) + r0 * t->cols + c, *temp = d->temp;
-    if (t->residual < 0) {
+    if (t->residual < 0 || t->post.kind) {
         product(k, f, t, y, t->cols, d, c, rows, cols);
-        if (t->up < 0) return;
-        product(k, f, &f->part[t->up], temp, cols, d, c, rows, cols);
-        for (size_t r = 0; r < rows; r++) k->mul(&y[r * t->cols], &y[r * t->cols], &temp[r * cols], cols);
+        if (t->up >= 0) product(k, f, &f->part[t->up], temp, cols, d, c, rows, cols);
+        for (size_t r = 0; t->up >= 0 && r < rows; r++)
+            k->mul(&y[r * t->cols], &y[r * t->cols], &temp[r * cols], cols);
+        scale(p, t, y, t->cols, r0, rows, cols);
         return;
     }
     /* The residual may stand where the result goes, so the result waits in temp. */
     const float *add = (const float *)ph_native_at(p, t->residual) + r0 * t->cols + c;
     product(k, f, t, temp, cols, d, c, rows, cols);
+    scale(p, t, temp, cols, r0, rows, cols);
     for (size_t r = 0; r < rows; r++) k->add(&y[r * t->cols], &add[r * t->cols], &temp[r * cols], cols);
+}
+
+/* All columns of these rows are there. */
+static void finish(ph_native *p, const part *t, size_t r0, size_t rows) {
+    const float *out = ph_native_at(p, t->out), *add = ph_native_at(p, t->residual);
+    float       *y = (float *)ph_native_at(p, t->final) + r0 * t->cols;
+    ph_norm_rows(ph_native_kernels(p), &t->post, y, out + r0 * t->cols, rows);
+    ph_native_kernels(p)->add(y, add + r0 * t->cols, y, rows * t->cols);
 }
 
 static const part *part_at(const fused *f, size_t block) {
@@ -362,6 +483,8 @@ static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_ha
                    hand->held != block);
         hand->held = block;
         unit(p, f, t, &d, r0, rows, c, at_most(f->col_block, t->cols - c));
+        if (t->post.kind && atomic_fetch_sub_explicit(&t->left[block], 1, memory_order_acq_rel) == 1)
+            finish(p, t, r0, rows);
     }
 }
 

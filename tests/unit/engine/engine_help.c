@@ -265,11 +265,33 @@ static int norm(ph_graph *g, eh_store *s, const eh_lm *m, int x, const char *nam
                          layer, name);
 }
 
+static int reshape(ph_graph *g, int x, const int64_t *dims, int n, const char *name, int layer) {
+    char as[64];
+    snprintf(as, sizeof as, "layer.%d.%s.dims", layer, name);
+    int at = ph_graph_constant(g, as, PH_I64, ph_shape_of(1, ph_dim_of(n)), dims);
+    return ph_graph_node(g, "Reshape", PH_IN(x, at), PH_NO_ATTRS, "layer.%d.%s", layer, name);
+}
+
+/* names: of the heads, of their norm, and of the row that they become again */
+static int head_norm(ph_graph *g, eh_store *s, const eh_lm *m, int x, int heads, const char *const names[3],
+                     int layer) {
+    const int64_t split[3] = {0, heads, m->head}, flat[2] = {0, (int64_t)heads * m->head};
+    int in[2] = {reshape(g, x, split, 3, names[0], layer), vec(g, s, m->head, m->norms, 1, names[1], layer)};
+    x = ph_graph_node(g, "RMSNormalization", in, 2, PH_ATTRS(PH_FLOAT("epsilon", 1e-4)), "layer.%d.%s.y",
+                      layer, names[1]);
+    return reshape(g, x, flat, 2, names[2], layer);
+}
+
 static int layer(ph_graph *g, eh_store *s, const eh_lm *m, int x, int c, int sn, int rows, int kv, int i) {
     int h = norm(g, s, m, x, "norm1", i);
     int q = linear(g, s, m, h, m->heads * m->head, m->d, "q", i, m->has_bias);
     int k = linear(g, s, m, h, m->kv_heads * m->head, m->d, "k", i, m->has_bias);
     int v = linear(g, s, m, h, m->kv_heads * m->head, m->d, "v", i, m->has_bias);
+    int is_normed = m->normed > 1 - i % 2;
+    if (is_normed) {
+        q = head_norm(g, s, m, q, m->heads, (const char *const[]){"q.heads", "qn", "q.row"}, i);
+        k = head_norm(g, s, m, k, m->kv_heads, (const char *const[]){"k.heads", "kn", "k.row"}, i);
+    }
     q = ph_graph_node(g, "RotaryEmbedding", PH_IN(q, c, sn),
                       PH_ATTRS(PH_INT("num_heads", m->heads), PH_INT("interleaved", m->is_pairs)),
                       "layer.%d.qr", i);
@@ -281,15 +303,17 @@ static int layer(ph_graph *g, eh_store *s, const eh_lm *m, int x, int c, int sn,
         PH_ATTRS(PH_INT("layer", i), PH_INT("num_heads", m->heads), PH_INT("kv_num_heads", m->kv_heads),
                  PH_INT("window", i % 2 ? m->window : 0), PH_FLOAT("softcap", (double)m->softcap)),
         "layer.%d.a", i);
-    x = ph_graph_node(g, "Add", PH_IN(x, linear(g, s, m, a, m->d, m->heads * m->head, "o", i, 0)),
-                      PH_NO_ATTRS, "layer.%d.x1", i);
+    a = linear(g, s, m, a, m->d, m->heads * m->head, "o", i, 0);
+    if (is_normed) a = norm(g, s, m, a, "post1", i);
+    x = ph_graph_node(g, "Add", PH_IN(x, a), PH_NO_ATTRS, "layer.%d.x1", i);
     h = norm(g, s, m, x, "norm2", i);
     int gate = linear(g, s, m, h, m->ff, m->d, "gate", i, 0),
         up = linear(g, s, m, h, m->ff, m->d, "up", i, 0);
     gate = ph_graph_node(g, "Swish", PH_IN(gate), PH_NO_ATTRS, "layer.%d.act", i);
     h = ph_graph_node(g, "Mul", PH_IN(gate, up), PH_NO_ATTRS, "layer.%d.gated", i);
-    return ph_graph_node(g, "Add", PH_IN(x, linear(g, s, m, h, m->d, m->ff, "down", i, 0)), PH_NO_ATTRS,
-                         "layer.%d.x2", i);
+    h = linear(g, s, m, h, m->d, m->ff, "down", i, 0);
+    if (is_normed) h = norm(g, s, m, h, "post2", i);
+    return ph_graph_node(g, "Add", PH_IN(x, h), PH_NO_ATTRS, "layer.%d.x2", i);
 }
 
 ph_graph *eh_lm_graph(const eh_lm *m, eh_store *s) {

@@ -136,6 +136,11 @@ void test_language_definition(void) {
     m.together = 67;
     against_definition(m, "spans in both directions, longer than a page and than the window");
     m = eh_lm_small;
+    m.normed = 1;
+    against_definition(m, "norms of heads and of results, in one layer of two");
+    m.is_pairs = 1, m.norms = PH_F16, m.kv_heads = 1, m.normed = 2;
+    against_definition(m, "norms of heads and of results");
+    m = eh_lm_small;
     m.d = 64, m.heads = 4, m.kv_heads = 4, m.ff = 96, m.weights = PH_Q8_0, m.embed = PH_Q4_0;
     against_definition(m, "q8_0");
     m.weights = PH_Q4_1;
@@ -148,7 +153,7 @@ void test_language_definition(void) {
 
 static eh_lm odd_model(void) {
     eh_lm m = eh_lm_small;
-    m.weights = PH_F16, m.kv = PH_F16, m.window = 40, m.has_bias = 1;
+    m.weights = PH_F16, m.kv = PH_F16, m.window = 40, m.has_bias = 1, m.normed = 1;
     m.d = 96, m.ff = 200; /* large enough that units split columns */
     return m;
 }
@@ -325,11 +330,11 @@ static uint64_t barriers(lm *l, int sequence, int from, int n, float *out) {
     return ph_threads_barriers(l->run.threads) - before;
 }
 
-void test_language_barriers(void) {
+static void count_barriers(int normed) {
     eh_lm    m = eh_lm_small;
     uint64_t prefill[2], step[2];
     float   *out = logits_room();
-    m.d = 256, m.heads = 8, m.kv_heads = 4, m.head = 32, m.ff = 512, m.window = 64;
+    m.d = 256, m.heads = 8, m.kv_heads = 4, m.head = 32, m.ff = 512, m.window = 64, m.normed = normed;
     for (int i = 0; i < 2; i++) { /* the difference of two depths is what a layer costs */
         eh_store s;
         lm       l;
@@ -350,6 +355,11 @@ void test_language_barriers(void) {
     CHECK_SAY((step[1] - step[0]) <= 6 * 3 && step[1] > step[0], "%d barriers in 3 layers of a step",
               (int)(step[1] - step[0]));
     free(out);
+}
+
+void test_language_barriers(void) {
+    count_barriers(0);
+    count_barriers(2);
 }
 
 void test_language_no_malloc(void) {

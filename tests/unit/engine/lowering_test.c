@@ -96,6 +96,45 @@ void test_lower_linear_fused(void) {
     fused("RMSNormalization", "Swish", 1.0, 0); /* no rows: nothing happens, and nothing breaks */
 }
 
+/* What may stand between a product and its residual: gates, and a norm of the result. */
+static void gated(int rows, int d) {
+    eh_store  s;
+    ph_graph *g = open_graph(&s);
+    ph_dim    r = ph_dim_sym(PH_SYM_R);
+    int       x = input(g, "x", r, 33), res = input(g, "res", r, d), column = input(g, "column", r, 1), p[6];
+    const float half = 0.37f;
+    int         gate = ph_graph_constant(g, "gate", PH_F32, ph_shape_of(1, ph_dim_of(1)), &half);
+    int         scale = eh_weight(g, &s, "scale", ph_shape_of(1, ph_dim_of(d)), PH_F16, 1, 0.3f, 0);
+    for (int i = 0; i < 6; i++) {
+        char name[8] = {'w', (char)('0' + i), 0};
+        int  w = eh_weight(g, &s, name, ph_shape_of(2, ph_dim_of(d), ph_dim_of(33)), PH_F32, 0, 0.3f, 0);
+        p[i] = ph_graph_node(g, "Linear", PH_IN(x, w), PH_NO_ATTRS, "p%d", i);
+    }
+    int a = ph_graph_node(g, "Mul", PH_IN(p[0], column), PH_NO_ATTRS, "a.seen");
+    a = ph_graph_node(g, "Mul", PH_IN(a, gate), PH_NO_ATTRS, "a.gated");
+    a = ph_graph_node(g, "Add", PH_IN(res, a), PH_NO_ATTRS, "a");
+    int b = ph_graph_node(g, "Mul", PH_IN(gate, p[1]), PH_NO_ATTRS, "b");
+    int c = ph_graph_node(g, "RMSNormalization", PH_IN(p[2], scale), PH_NO_ATTRS, "c.norm");
+    c = ph_graph_node(g, "Add", PH_IN(c, a), PH_NO_ATTRS, "c"); /* a is made by the same rows' products */
+    int e = ph_graph_node(g, "RMSNormalization", PH_IN(p[3], scale), PH_NO_ATTRS, "e.norm");
+    e = ph_graph_node(g, "Add", PH_IN(res, e), PH_NO_ATTRS, "e");
+    int f = ph_graph_node(g, "Mul", PH_IN(p[4], p[5]), PH_NO_ATTRS, "f.both");
+    f = ph_graph_node(g, "Add", PH_IN(f, res), PH_NO_ATTRS, "f"); /* gate and up without a down */
+    ph_graph_output(g, b, "b.out");
+    ph_graph_output(g, c, "c.out");
+    ph_graph_output(g, e, "e.out");
+    ph_graph_output(g, f, "f.out");
+    finish(g, &s, eh_syms(rows, 0, 0, 0, 0), 1, 1e-4f);
+}
+
+void test_lower_linear_gated(void) {
+    static const int rows[] = {0, 1, 2, 3, 5, 33, 200};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        gated(rows[i], 19);
+        gated(rows[i], 401); /* columns in several units */
+    }
+}
+
 /* Large enough that units split columns, with every thread count; a product of three dimensions. */
 void test_lower_linear_large(void) {
     eh_store  s;

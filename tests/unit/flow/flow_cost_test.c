@@ -52,6 +52,9 @@ static void count(const char *path, const char *const *pictures, int threads) {
     ph_turn    *t = fh_turn(s);
     fh_talk     talk;
     uint64_t    layers = m ? (uint64_t)m->spec.text.n_layers : 0, most[PH_N_STAGES] = {0};
+    /* Layers that attend to pictures between those of the decoder are layers of their own. */
+    for (int i = 0; m && i < m->spec.text.n_layers; i++)
+        layers += m->spec.text.cross_at[i] == PH_CROSS_BEFORE;
     fh_ask(&talk, pictures, "What is in the image? Describe every shape and every colour in it.");
     ph_rc rc = t ? ph_turn_begin(t, &talk.q, &e) : PH_EBUG;
     while (!rc && ph_turn_stage(t) != PH_STAGE_done) {
@@ -82,5 +85,8 @@ void test_barriers_a_layer(void) {
     count(FH_LLAVA, scene, 4);
     count(FH_IDEFICS3, scene, 2);
     count(FH_QWEN25VL, scene, 2);
+    count(FH_GEMMA3, scene, 2);
+    count(FH_MLLAMA, scene, 2);
+    count(FH_IDEFICS, scene, 2);
     count(FH_PANEL, scene, 2);
 }

@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #define FH_LLAVA    "tests/golden/set/models/vlm_llava15"
+#define FH_GEMMA3   "tests/golden/set/models/vlm_gemma3"
 #define FH_IDEFICS3 "tests/golden/set/models/vlm_idefics3"
 #define FH_QWEN2VL  "tests/golden/set/models/vlm_qwen2vl"
 #define FH_QWEN25VL "tests/golden/set/models/vlm_qwen25vl"
