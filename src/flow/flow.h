@@ -155,7 +155,20 @@ ph_rc    ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err);
 ph_stage ph_turn_stage(const ph_turn *t); /* the next one */
 void     ph_turn_answer(const ph_turn *t, ph_answer *out);
 
-/* The stages: each takes turns whose next stage it is, and moves them on. */
+/* The stages: each takes n >= 1 turns of one session whose next stage it is, and moves them on.  A turn that
+ * had no room in a run (tiles of see, a chunk of prefill) stays before the same stage; one with more to see
+ * comes back to see from bridge; one with nothing to see goes from see to splice.
+ *
+ * What a run leaves behind stands in the session's scratch, so order matters:
+ *
+ *     see ► drop ► bridge       turns that see has moved to drop go through drop and bridge in one batch, in
+ *                               the same order, before the session sees, prefills or steps anything else
+ *     prefill, step ► sample    logits are valid until the next run (see, bridge, prefill or step of
+ *                               whatever turn): sample every turn that has some before it
+ *
+ * decode, prepare, splice, sample and speak touch nothing but their turns.  A run is given up (PH_ECANCEL)
+ * when the first turn's `cancel` says so.  After an error no turn of the batch goes on: each begins another
+ * question or is closed; what its cache held before stays good. */
 #define PH_STAGE(name) ph_rc ph_##name(ph_turn *const *turns, size_t n, ph_err *err);
 #include "flow/stage.def"
 #undef PH_STAGE

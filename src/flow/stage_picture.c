@@ -144,7 +144,7 @@ static ph_rc prepare_one(ph_turn *t, ph_view *v, ph_err *err) {
     return PH_OK;
 }
 
-/* A picture whose features stand already, from the question before or from this one, is not seen again. */
+/* A picture whose features stand already, from the question before, is not seen again. */
 static int find_seen(const ph_view *among, size_t n, ph_view *v) {
     for (size_t i = 0; i < n; i++)
         if (among[i].is_seen && among[i].n_visual == v->n_visual &&
