@@ -149,7 +149,7 @@ void test_cached_equals_dense(void) {
 void test_cached_chunks_and_neighbours(void) {
     const knobs o = {.scale = 0.4};
     ph_err      err = {0};
-    int         a, b;
+    int         a = 0, b = 0;
     fill(&one, 1, 0, &o);
     run_set(&one, &o, PH_F32, TOKENS);
     for (int chunk = 1; chunk < TOKENS; chunk = chunk * 4 + 3) {
