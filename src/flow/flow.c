@@ -35,6 +35,8 @@ static ph_rc walk(ph_stage stage, ph_turn *const *turns, size_t n, ph_err *err) 
     double    ms = (double)(ph_clock_ns() - before) / 1e6;
     ph_trace_end(trace, ph_stage_name[stage], begin, n);
     for (size_t i = 0; i < n; i++) turns[i]->stage_ms[stage] += ms;
+    ph_log_say(turns[0]->session->how.log, PH_LOG_DEBUG, "%s: %.3f ms, %zu turn%s%s", ph_stage_name[stage],
+               ms, n, n == 1 ? "" : "s", rc ? ", failed" : "");
     return rc ? ph_note(err, rc, "while at the stage '%s'", ph_stage_name[stage]) : PH_OK;
 }
 

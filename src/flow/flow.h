@@ -35,13 +35,14 @@ typedef struct ph_session_options {
     int      image_width, image_height; /* of the picture that the plan is for, pixels; 0: 1024 x 768 */
     int      image_min_tokens, image_max_tokens; /* that a picture takes; 0: as the model's trainer had it */
     ph_dtype kv_dtype;                           /* PH_F32 (0) or PH_F16 */
-    const char   *isa;                           /* PINHOLE_ISA's value; NULL: the best */
-    const char   *engine_vision, *engine_language; /* names; NULL: native */
-    uint64_t      pixels_max;                      /* 0: 100 megapixels */
-    ph_alpha      alpha;
-    int           is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
-    int           all_logits; /* 1: logits for every prompt row, not only the last (verify) */
-    const ph_log *log;        /* or NULL */
+    const char *isa;                             /* PINHOLE_ISA's value; NULL: the best */
+    const char *engine_vision, *engine_language; /* names; NULL: native */
+    uint64_t    pixels_max;                      /* 0: 100 megapixels */
+    ph_alpha    alpha;
+    int         is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
+    int         all_logits; /* 1: logits for every prompt row, not only the last (verify) */
+    const ph_log
+        *log; /* or NULL: WARN what is done otherwise than asked, INFO the session, DEBUG each stage */
     /* Values to observe, by name; the observer is called for every run.  Borrowed; live as long as the
      * session. */
     const struct ph_session_tap *tap;
@@ -65,7 +66,6 @@ ph_rc ph_session_open(ph_session **s, const ph_model *m, const ph_session_option
 void  ph_session_close(ph_session *s);
 
 const ph_plan *ph_session_plan_of(const ph_session *s);
-int            ph_session_context(const ph_session *s);
 ph_trace      *ph_session_trace(ph_session *s);
 const char    *ph_session_isa(const ph_session *s);      /* "avx512": of the kernels in use */
 uint64_t       ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */

@@ -64,6 +64,28 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     return PH_OK;
 }
 
+/* What was asked for and is done otherwise: answers never change by it, memory does. */
+static void say_changes(const ph_session *s, const ph_session_options *o) {
+    const ph_session_options *h = &s->how;
+    if (o && o->chunk > 0 && h->chunk > o->chunk)
+        ph_log_say(
+            h->log, PH_LOG_WARN,
+            "a chunk of %d prompt tokens is too small here and becomes one of %d: what is run together "
+            "(a picture, a text, a token of each sequence) must fit in",
+            o->chunk, h->chunk);
+    if (o && o->tiles > 0 && h->tiles > o->tiles)
+        ph_log_say(h->log, PH_LOG_WARN, "%d tiles a run become %d: this model sees %d of them together",
+                   o->tiles, h->tiles, s->model->spec.tower.tiles);
+}
+
+static void say_opened(const ph_session *s) {
+    const ph_session_options *h = &s->how;
+    ph_log_say(h->log, PH_LOG_INFO,
+               "%s: %d sequence%s of %d tokens, chunks of %d, %d thread%s, %s kernels; %.1f MB by the plan",
+               s->model->source.path, h->sequences, h->sequences == 1 ? "" : "s", h->context, h->chunk,
+               h->threads, h->threads == 1 ? "" : "s", s->isa, (double)s->plan.peak.total / 1e6);
+}
+
 /* The engine called `name`, opened once however many parts ask for it. */
 static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
     const ph_engine_def *def = ph_engine_find(name);
@@ -188,6 +210,7 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     unsigned features;
     s->model = m;
     PH_TRY(resolve(s, o, err));
+    say_changes(s, o);
     PH_TRY(ph_kernels_features(s->how.isa, &features, err));
     ph_kernels_init(&s->kernels, features);
     s->isa = ph_kernels_isa(features);
@@ -266,6 +289,7 @@ ph_rc ph_session_open(ph_session **out, const ph_model *m, const ph_session_opti
         ph_session_close(s);
         return rc;
     }
+    say_opened(s);
     *out = s;
     return PH_OK;
 }
@@ -319,9 +343,6 @@ ph_rc ph_part_run(ph_session *s, ph_part part, const ph_syms *syms, const atomic
 
 const ph_plan *ph_session_plan_of(const ph_session *s) {
     return &s->plan;
-}
-int ph_session_context(const ph_session *s) {
-    return s->how.context;
 }
 ph_trace *ph_session_trace(ph_session *s) {
     return s->trace;
