@@ -28,7 +28,3 @@ void ph_region_close(ph_region *r) {
     if (r->at) munmap(r->at, r->bytes);
     *r = (ph_region){0};
 }
-
-void ph_region_forget(ph_region *r) {
-    if (r->at) madvise(r->at, r->bytes, MADV_DONTNEED);
-}

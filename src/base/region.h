@@ -17,6 +17,5 @@ typedef struct ph_region {
 
 ph_rc ph_region_open(ph_region *r, size_t bytes, ph_err *err); /* PH_ENOMEM: not even the addresses */
 void  ph_region_close(ph_region *r);                           /* accepts a zeroed one */
-void  ph_region_forget(ph_region *r); /* give the memory back; the contents become zero */
 
 #endif

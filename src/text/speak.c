@@ -137,10 +137,3 @@ ph_rc ph_speaker_end(ph_speaker *s, int *is_over, ph_err *err) {
 const char *ph_speaker_stopped_by(const ph_speaker *s) {
     return s->stopped_by;
 }
-
-size_t ph_speaker_bytes(const ph_speaker *s) {
-    size_t n = sizeof *s;
-    for (int i = 0; i < s->decoder.n_stages; i++)
-        n += s->decoder.stage[i].hold.cap + s->decoder.stage[i].scratch.cap;
-    return n;
-}

@@ -30,6 +30,5 @@ ph_rc ph_speaker_push(ph_speaker *s, int32_t id, int *is_over, ph_err *err);
 ph_rc ph_speaker_end(ph_speaker *s, int *is_over, ph_err *err); /* say what was kept back */
 /* The stop string that ended the answer, or NULL. */
 const char *ph_speaker_stopped_by(const ph_speaker *s);
-size_t      ph_speaker_bytes(const ph_speaker *s); /* memory it holds */
 
 #endif

@@ -58,7 +58,6 @@ int32_t     ph_tokenizer_id(const ph_tokenizer *t, const char *piece, size_t n);
 int         ph_tokenizer_is_control(const ph_tokenizer *t, int32_t id);
 int32_t     ph_tokenizer_bos(const ph_tokenizer *t); /* -1: none; so below */
 int32_t     ph_tokenizer_eos(const ph_tokenizer *t);
-int32_t     ph_tokenizer_unk(const ph_tokenizer *t);
 int32_t     ph_tokenizer_pad(const ph_tokenizer *t);
 
 /* The ids that end an answer: the tokenizer's eos and `more` (generation_config's eos_token_id may be a

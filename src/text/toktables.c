@@ -155,9 +155,6 @@ int32_t ph_tokenizer_bos(const ph_tokenizer *t) {
 int32_t ph_tokenizer_eos(const ph_tokenizer *t) {
     return t->eos;
 }
-int32_t ph_tokenizer_unk(const ph_tokenizer *t) {
-    return t->unk;
-}
 int32_t ph_tokenizer_pad(const ph_tokenizer *t) {
     return t->pad;
 }
