@@ -4,10 +4,18 @@
  */
 #include "model/family.h"
 
+/* A cap that the config leaves out is its class's own; one that it sets to null is none. */
+static int is_left_out(const ph_keys *k, const char *name) {
+    ph_json value = ph_json_get(&k->object, name);
+    return k->gguf ? !ph_keys_has(k, name) : ph_json_kind_of(&value) == PH_JSON_ABSENT;
+}
+
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys     k = ph_keys_text(s);
     ph_decoder *d = &out->text;
     PH_TRY(ph_gemma_read(s, d, err));
+    if (is_left_out(&k, "attn_logit_softcapping")) d->attn_softcap = 50;
+    if (is_left_out(&k, "final_logit_softcapping")) d->logit_softcap = 30;
     d->n_kinds = 2;
     d->kind[1] = d->kind[0];
     PH_TRY(ph_keys_int_or(&k, "sliding_window", 1, 1 << 28, 4096, &d->kind[1].window, err));

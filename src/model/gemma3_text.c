@@ -9,7 +9,12 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys     k = ph_keys_text(s);
     ph_decoder *d = &out->text;
     double      local;
-    int         every;
+    int         every, is_both_ways;
+    PH_TRY(ph_keys_bool_or(&k, "use_bidirectional_attention", 0, &is_both_ways, err));
+    if (is_both_ways)
+        return PH_FAIL(err, PH_EUNSUP,
+                       "%s: use_bidirectional_attention: an encoder for embeddings is not supported",
+                       k.where);
     PH_TRY(ph_gemma_read(s, d, err));
     d->has_qk_norm = 1;
     d->n_kinds = 2;
