@@ -28,11 +28,14 @@ GIF  := $(if $(shell pkg-config --exists libgif 2>/dev/null && echo 1),,-lgif)
 PKGS += $(if $(GIF),,libgif)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+# Videos are read by ffmpeg's libraries, loaded when they are needed: a build wants their headers only, if at all.
+FFMPEG := libavformat libavcodec libswscale libavutil
+FF_CFLAGS := $(if $(shell pkg-config --exists $(FFMPEG) 2>/dev/null && echo 1),-DPH_HAS_FFMPEG $(shell pkg-config --cflags $(FFMPEG)))
 WARN   = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
          -Wcast-qual -Wpointer-arith -Wwrite-strings -Wformat=2 $(WERROR)
 CFLAGS = -std=c11 -D_GNU_SOURCE -DPH_VERSION='"$(VERSION)"' -Isrc -Iinclude -I. -ffp-contract=off -fPIC \
-         -pthread $(OPT) $(WARN) $(SAN) $(PKG_CFLAGS)
-LDLIBS = $(PKG_LIBS) $(GIF) -lm -pthread
+         -pthread $(OPT) $(WARN) $(SAN) $(PKG_CFLAGS) $(FF_CFLAGS)
+LDLIBS = $(PKG_LIBS) $(GIF) -lm -pthread -ldl
 
 # The instruction sets of this target, and the flags of each one's folder: isa.def, beside the CPU features.
 ISAS     := $(shell $(CC) -E -P -x c src/kernels/isa.def 2>/dev/null | sed -n 's/^PH_ISA.\([a-z0-9_]*\),.*/\1/p')

@@ -166,8 +166,8 @@ typedef struct pinhole_session_options {
     void (*log)(void *arg, pinhole_level level, const char *line);
     void         *log_arg;
     pinhole_level log_most; /* the most talkative level that is wanted */
-    /* Tokens that a picture may take; 0: as the model's trainer had it.  EUSAGE where the model cannot be held
-     * to them, with the range that is permitted. */
+    /* Tokens that a picture may take; 0: as the model's trainer had it.  EUSAGE where the model cannot be
+     * held to them, with the range that is permitted. */
     int image_min_tokens, image_max_tokens;
 } pinhole_session_options;
 
@@ -338,10 +338,10 @@ int pinhole_detokenize(const pinhole_model *model, const int32_t *ids, size_t n_
 /* ---- pictures ---- */
 
 typedef struct pinhole_picture_options {
-    size_t   size;       /* sizeof(pinhole_picture_options) */
-    int      alpha;      /* a pinhole_alpha */
-    uint64_t pixels_max; /* 0: 100 million */
-    int      keep_u8;    /* 1: pinhole_tiles.u8 too */
+    size_t   size;                               /* sizeof(pinhole_picture_options) */
+    int      alpha;                              /* a pinhole_alpha */
+    uint64_t pixels_max;                         /* 0: 100 million */
+    int      keep_u8;                            /* 1: pinhole_tiles.u8 too */
     int      image_min_tokens, image_max_tokens; /* as in pinhole_session_options */
 } pinhole_picture_options;
 

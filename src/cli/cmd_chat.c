@@ -13,17 +13,26 @@
 
 enum { MESSAGES_MAX = 512 };
 
+/* A picture or a video, as long as the conversation. */
+typedef struct shown {
+    ph_file   file;
+    ph_video *video; /* NULL: a picture */
+    size_t    n;     /* of the pictures */
+} shown;
+
 typedef struct job {
     ph_cli          cli;
+    ph_texts        videos;
     int             answer_max;
     ph_turn        *turn;
     ph_arena        arena; /* of the conversation's texts */
     ph_chat_message message[MESSAGES_MAX];
     size_t          n_messages;
-    ph_picture      picture[PH_TEXTS_MAX];
-    ph_file         file[PH_TEXTS_MAX];
-    size_t          n_pictures, n_new; /* of the conversation; of them not yet in a message */
-    char            last;
+    shown           show[PH_TEXTS_MAX];
+    size_t      n_shown, n_new; /* pictures and videos of the conversation; of them not yet in a message */
+    ph_picture *picture;        /* [n_pictures]: of each picture one, of each video its frames */
+    size_t      n_pictures, pictures_max;
+    char        last;
 } job;
 
 static atomic_int cancel;
@@ -53,16 +62,59 @@ static ph_rc add_message(job *j, const char *role, size_t n_images, const char *
     return PH_OK;
 }
 
-static ph_rc add_picture(job *j, const char *path, ph_err *err) {
+static ph_rc grow_pictures(job *j, size_t n, ph_err *err) {
+    size_t max = 2 * (j->n_pictures + n) + 8;
+    if (j->n_pictures + n <= j->pictures_max) return PH_OK;
+    ph_picture *more = realloc(j->picture, max * sizeof *more);
+    if (!more) return PH_FAIL(err, PH_ENOMEM, "a list of %zu pictures", max);
+    j->picture = more;
+    j->pictures_max = max;
+    return PH_OK;
+}
+
+static ph_rc read_shown(job *j, shown *s, const char *path, int is_video, ph_err *err) {
     char *name;
-    if (j->n_pictures == PH_TEXTS_MAX) return PH_FAIL(err, PH_ELIMIT, "more than %d pictures", PH_TEXTS_MAX);
-    PH_TRY(ph_file_open(&j->file[j->n_pictures], path, err));
     PH_TRY(ph_arena_copy_text(&j->arena, &name, path, strlen(path), err));
-    j->picture[j->n_pictures] =
-        (ph_picture){.bytes = j->file[j->n_pictures].bytes, .n = j->file[j->n_pictures].n, .name = name};
-    j->n_pictures++;
+    if (is_video)
+        PH_TRY(ph_cli_read_video(&j->cli, path, &s->video, err));
+    else
+        PH_TRY(ph_file_open(&s->file, path, err));
+    s->n = is_video ? (size_t)s->video->n_frames : 1;
+    PH_TRY(grow_pictures(j, s->n, err));
+    if (is_video)
+        ph_cli_video_pictures(s->video, name, j->picture + j->n_pictures);
+    else
+        j->picture[j->n_pictures] = (ph_picture){.bytes = s->file.bytes, .n = s->file.n, .name = name};
+    return PH_OK;
+}
+
+static void close_shown(shown *s) {
+    ph_cli_free_video(s->video);
+    ph_file_close(&s->file);
+    *s = (shown){0};
+}
+
+static ph_rc add_picture(job *j, const char *path, int is_video, ph_err *err) {
+    shown *s = &j->show[j->n_shown];
+    if (j->n_shown == PH_TEXTS_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "more than %d pictures and videos", PH_TEXTS_MAX);
+    ph_rc rc = read_shown(j, s, path, is_video, err);
+    if (rc) {
+        close_shown(s);
+        return rc;
+    }
+    j->n_pictures += s->n;
+    j->n_shown++;
     j->n_new++;
     return PH_OK;
+}
+
+/* The newest of what was shown is taken back. */
+static void drop_shown(job *j, size_t n) {
+    for (; n && j->n_shown; n--) {
+        j->n_pictures -= j->show[--j->n_shown].n;
+        close_shown(&j->show[j->n_shown]);
+    }
 }
 
 static void print_json(const ph_answer *a) {
@@ -90,7 +142,7 @@ static ph_rc answer(job *j, const char *text, size_t n, ph_err *err) {
     ph_rc rc = ph_ask(j->turn, &q, &a, err);
     if (rc) {
         j->n_messages--;
-        for (; n_new; n_new--) ph_file_close(&j->file[--j->n_pictures]);
+        drop_shown(j, n_new);
         j->n_new = 0;
         return rc;
     }
@@ -105,7 +157,7 @@ static ph_rc answer(job *j, const char *text, size_t n, ph_err *err) {
 
 static void start_anew(job *j) {
     j->n_messages = j->cli.system ? 1 : 0;
-    for (; j->n_pictures;) ph_file_close(&j->file[--j->n_pictures]);
+    drop_shown(j, j->n_shown);
     j->n_new = 0;
 }
 
@@ -119,15 +171,17 @@ static int command(job *j, char *line, int *is_over) {
         return 1;
     }
     if (!strcmp(line, "/help")) {
-        fprintf(stderr, "/image FILE  show a picture with the next question\n/reset       begin a new "
+        fprintf(stderr, "/image FILE  show a picture with the next question\n/video FILE  show a "
+                        "video\n/reset       begin a new "
                         "conversation\n/quit        leave\n");
         return 1;
     }
-    if (strncmp(line, "/image", 6) || (line[6] != ' ' && line[6])) return 0;
+    int is_video = !strncmp(line, "/video", 6);
+    if ((!is_video && strncmp(line, "/image", 6)) || (line[6] != ' ' && line[6])) return 0;
     char *path = line + 6 + strspn(line + 6, " ");
     if (!*path)
-        fprintf(stderr, "pinhole: /image wants a file\n");
-    else if (add_picture(j, path, &err))
+        fprintf(stderr, "pinhole: %.6s wants a file\n", line);
+    else if (add_picture(j, path, is_video, &err))
         fprintf(stderr, "pinhole: %s\n", err.msg);
     return 1;
 }
@@ -163,8 +217,9 @@ static ph_rc talk(job *j, ph_err *err) {
 static ph_rc work(job *j, ph_err *err) {
     struct sigaction action = {.sa_handler = interrupted};
     PH_TRY(ph_arena_open_growing(&j->arena, 64 << 10, err));
-    for (size_t i = 0; i < j->cli.images.n; i++) PH_TRY(add_picture(j, j->cli.images.at[i], err));
+    for (size_t i = 0; i < j->cli.images.n; i++) PH_TRY(add_picture(j, j->cli.images.at[i], 0, err));
     PH_TRY(ph_cli_open_model(&j->cli, err));
+    for (size_t i = 0; i < j->videos.n; i++) PH_TRY(add_picture(j, j->videos.at[i], 1, err));
     PH_TRY(ph_cli_open_session(&j->cli, err));
     PH_TRY(ph_turn_open(&j->turn, j->cli.running, err));
     if (j->cli.system) PH_TRY(add_message(j, "system", 0, j->cli.system, strlen(j->cli.system), err));
@@ -175,9 +230,12 @@ static ph_rc work(job *j, ph_err *err) {
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
     ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], sampling[PH_CLI_ROWS_MAX];
+    ph_option       video[PH_CLI_ROWS_MAX];
     const ph_option own[] = {
         {"--image", 'i', "FILE", "a picture for the first question; /image FILE shows more", PH_OPTION_TEXTS,
          &j.cli.images},
+        {"--video", 0, "FILE", "a video for the first question; /video FILE shows more", PH_OPTION_TEXTS,
+         &j.videos},
         {"--system", 0, "TEXT", "a system message in front", PH_OPTION_TEXT, &j.cli.system},
         {"--tokens", 'n', "N", "answer with at most N tokens; 0 (default): until the model stops",
          PH_OPTION_INT, &j.answer_max},
@@ -188,7 +246,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
     ph_cli_sampling_options(&j.cli, sampling);
-    ph_options o = {.group = {own, model, session, sampling}, .n_groups = 4};
+    ph_cli_video_options(&j.cli, video);
+    ph_options o = {.group = {own, video, model, session, sampling}, .n_groups = 5};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n)
@@ -197,6 +256,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_rc rc = work(&j, err);
     ph_turn_close(j.turn);
     start_anew(&j);
+    free(j.picture);
     ph_arena_close(&j.arena);
     j.cli.images.n = 0; /* mapped by add_picture, closed with the conversation */
     ph_cli_close(&j.cli);
@@ -210,7 +270,8 @@ const ph_command ph_command_chat = {
     .about =
         "Reads a question a line from standard input and answers it; what was said before counts. A line "
         "that begins with\n"
-        "/image shows a picture with the next question, /reset begins anew, /quit leaves. Interrupt stops an "
+        "/image shows a picture with the next question, /video a video, /reset begins anew, /quit leaves. "
+        "Interrupt stops an "
         "answer.\n"
         "With --json there is one object an answer.\n\n"
         "  printf '/image examples/panel1.png\\nwhat is on the display?\\nand the gauge?\\n' | pinhole chat",

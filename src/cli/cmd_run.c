@@ -12,7 +12,10 @@ typedef struct job {
     ph_cli      cli;
     const char *prompt, *raw, *audio;
     ph_file     sound;
-    ph_texts    stop;
+    ph_texts    stop, videos;
+    ph_video   *video[PH_TEXTS_MAX];
+    ph_picture *picture; /* [n_pictures]: pictures, then the frames of each video */
+    size_t      n_pictures;
     int         answer_max, ignore_stop, shows_stats;
     ph_turn    *turn;
     char        last; /* the byte printed last */
@@ -98,11 +101,11 @@ static ph_rc hear(const job *j, ph_question *q, const ph_recording *sound, ph_er
 }
 
 static ph_rc ask(job *j, ph_err *err) {
-    ph_chat_part parts[PH_TEXTS_MAX + 1];
+    ph_chat_part parts[2 * PH_TEXTS_MAX + 1];
     ph_chat_part system = {.text = j->cli.system, .n = j->cli.system ? strlen(j->cli.system) : 0};
     size_t       n = 0;
     ph_answer    a;
-    for (; n < j->cli.images.n; n++) parts[n] = (ph_chat_part){0};
+    for (; n < j->cli.images.n + j->videos.n; n++) parts[n] = (ph_chat_part){0};
     if (j->prompt) parts[n++] = (ph_chat_part){.text = j->prompt, .n = strlen(j->prompt)};
     const ph_chat_message messages[2] = {{.role = "system", .parts = &system, .n_parts = 1},
                                          {.role = "user", .parts = parts, .n_parts = n}};
@@ -112,8 +115,8 @@ static ph_rc ask(job *j, ph_err *err) {
                                .n_messages = (size_t)(2 - from),
                                .raw = j->raw,
                                .add_special = 1,
-                               .pictures = j->cli.picture,
-                               .n_pictures = j->cli.images.n,
+                               .pictures = j->picture,
+                               .n_pictures = j->n_pictures,
                                .answer_max = j->answer_max,
                                .ignore_stop = j->ignore_stop,
                                .sampling = j->cli.sampling,
@@ -132,12 +135,31 @@ static ph_rc ask(job *j, ph_err *err) {
     return PH_OK;
 }
 
+/* Pictures, then videos, each the frames that the model takes of it. */
+static ph_rc gather(job *j, ph_err *err) {
+    size_t n = j->cli.images.n;
+    for (size_t i = 0; i < j->videos.n; i++) {
+        PH_TRY(ph_cli_read_video(&j->cli, j->videos.at[i], &j->video[i], err));
+        n += (size_t)j->video[i]->n_frames;
+    }
+    j->picture = calloc(n + 1, sizeof *j->picture);
+    if (!j->picture) return PH_FAIL(err, PH_ENOMEM, "a list of %zu pictures", n);
+    memcpy(j->picture, j->cli.picture, j->cli.images.n * sizeof *j->picture);
+    j->n_pictures = j->cli.images.n;
+    for (size_t i = 0; i < j->videos.n; i++) {
+        ph_cli_video_pictures(j->video[i], j->videos.at[i], j->picture + j->n_pictures);
+        j->n_pictures += (size_t)j->video[i]->n_frames;
+    }
+    return PH_OK;
+}
+
 static ph_rc work(job *j, ph_err *err) {
     struct sigaction action = {.sa_handler = interrupted, .sa_flags = (int)SA_RESETHAND};
     /* Pictures first: a wrong path is said before a model is opened. */
     PH_TRY(ph_cli_open_images(&j->cli, err));
     if (j->audio) PH_TRY(ph_file_open(&j->sound, j->audio, err));
     PH_TRY(ph_cli_open_model(&j->cli, err));
+    PH_TRY(gather(j, err));
     PH_TRY(ph_cli_open_session(&j->cli, err));
     PH_TRY(ph_turn_open(&j->turn, j->cli.running, err));
     sigaction(SIGINT, &action, NULL);
@@ -147,9 +169,12 @@ static ph_rc work(job *j, ph_err *err) {
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
     ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], sampling[PH_CLI_ROWS_MAX];
+    ph_option       video[PH_CLI_ROWS_MAX];
     const ph_option own[] = {
         {"--prompt", 'p', "TEXT", "the question; - reads it from standard input", PH_OPTION_TEXT, &j.prompt},
         {"--image", 'i', "FILE", "a picture; may be repeated", PH_OPTION_TEXTS, &j.cli.images},
+        {"--video", 0, "FILE", "a video, as the frames that the model takes of it; may be repeated",
+         PH_OPTION_TEXTS, &j.videos},
         {"--audio", 0, "FILE", "a recording (WAV or FLAC), for models that hear; alone: its transcript",
          PH_OPTION_TEXT, &j.audio},
         {"--system", 0, "TEXT", "a system message in front", PH_OPTION_TEXT, &j.cli.system},
@@ -168,19 +193,22 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
     ph_cli_sampling_options(&j.cli, sampling);
-    ph_options o = {.group = {own, model, session, sampling}, .n_groups = 4};
+    ph_cli_video_options(&j.cli, video);
+    ph_options o = {.group = {own, video, model, session, sampling}, .n_groups = 5};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n)
         return PH_FAIL(err, PH_EUSAGE,
                        "'%s' stands alone: give the question with -p and pictures with --image",
                        o.rest.at[0]);
-    if (!j.prompt == !j.raw && (j.prompt || !(j.cli.images.n || j.audio)))
+    if (!j.prompt == !j.raw && (j.prompt || !(j.cli.images.n || j.videos.n || j.audio)))
         return PH_FAIL(err, PH_EUSAGE, "give a question with -p (or a whole prompt with --raw)");
     if (j.prompt && !strcmp(j.prompt, "-")) j.prompt = input = read_all(stdin);
     ph_rc rc = work(&j, err);
     ph_turn_close(j.turn);
     ph_file_close(&j.sound);
+    for (size_t i = 0; i < j.videos.n; i++) ph_cli_free_video(j.video[i]);
+    free(j.picture);
     ph_cli_close(&j.cli);
     free(input);
     return rc;

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "flow/flow.h"
+#include "video/video.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -83,6 +84,8 @@ typedef struct ph_cli {
     ph_session_options session;
     ph_sampling        sampling;
     uint64_t           max_pixels;
+    int                video_frames; /* at most; 0: the model's own; so below */
+    double             video_fps;
     int                is_json, is_quiet, is_verbose;
     const char        *system;
     /* what open makes of them */
@@ -103,11 +106,19 @@ void ph_cli_model_options(ph_cli   *c,
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* -t -c --engine --alpha ... */
 void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 
+void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
+
 ph_rc ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
 ph_rc ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
 ph_rc ph_cli_open_session(ph_cli *c, ph_err *err);
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
 void  ph_cli_close(ph_cli *c);
+
+/* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none. */
+ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err);
+void  ph_cli_free_video(ph_video *v); /* or NULL */
+/* They as pictures of a question, out [v->n_frames]; borrowed. */
+void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out);
 
 /* What this program knows, from its tables: families, types, tokenizers, chat forms, pictures, sound,
  * engines, instruction sets.  Errors: PH_EUSAGE, PH_EMACHINE of PINHOLE_ISA. */

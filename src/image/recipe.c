@@ -355,6 +355,33 @@ ph_rc ph_recipe_layout(ph_tile_layout *out, const ph_recipe *r, int width, int h
     return ph_recipe_layout_video(out, r, width, height, 1, 0, err);
 }
 
+/* ---- frames of video files ---- */
+
+ph_rc ph_recipe_sample(int *out, const ph_recipe *r, int n_frames, double fps, double wanted, int most,
+                       ph_err *err) {
+    int group = r->pack_temporal > 0 ? r->pack_temporal : 1;
+    if (!r->kind || r->video_fps <= 0)
+        return PH_FAIL(err, PH_EUNSUP, "this model does not say how videos are sampled");
+    double n = fps > 0 ? n_frames / fps * (wanted > 0 ? wanted : r->video_fps) : n_frames;
+    double least = (double)((r->frames_min + group - 1) / group * group);
+    int    max = r->frames_max < n_frames ? r->frames_max : n_frames;
+    if (most > 0 && most < max) max = most;
+    max = max / group * group;
+    n = n > least ? n : least;
+    n = n < max ? n : max;
+    *out = (int)n / group * group;
+    if (*out < 1)
+        *out = n_frames < group ? n_frames : group; /* fewer than a group: the last stands for the rest */
+    return PH_OK;
+}
+
+/* The reference's float arithmetic: from both ends to the middle, ties to even. */
+int ph_recipe_sampled(int i, int n, int n_frames) {
+    float end = (float)(n_frames - 1), step = n > 1 ? end / (float)(n - 1) : 0;
+    if (i < n / 2 || n == 1) return (int)rintf(step * (float)i);
+    return (int)rintf(end - step * (float)(n - i - 1));
+}
+
 /* ---- running ---- */
 
 /* uint8 * double factor, cut to float; minus float mean, by float std: each step rounded to float. */

@@ -67,6 +67,10 @@ typedef struct ph_recipe {
     int pack_merge;    /* patches a side of the square that becomes one visual token */
     int pack_temporal; /* frames that go into one patch */
 
+    /* How a video file is sampled; fps 0: the kind does not say. */
+    double video_fps; /* frames a second that are taken */
+    int    frames_min, frames_max;
+
     /* What ph_recipe_budget allows a picture: visual tokens of kinds with packed patches, else tiles; 0: as
      * the config has it. */
     int budget_min, budget_max;
@@ -153,6 +157,14 @@ ph_rc ph_recipe_run_video(ph_tiles *out, const ph_recipe *recipe, const ph_pixel
 /* Change the recipe so that every picture's tokens stay within the budget.
  * Errors: PH_EUSAGE it cannot be held to that, with the range that is permitted. */
 ph_rc ph_recipe_budget(ph_recipe *recipe, const ph_budget *budget, ph_err *err);
+
+/* How many of a video file's n_frames are taken, fps of them a second: all of them at most, whole groups of
+ * the frames that go into a patch where there are so many.  wanted: frames a second, most: frames; 0: the
+ * recipe's own. Errors: PH_EUNSUP the recipe does not say how. */
+ph_rc ph_recipe_sample(int *out, const ph_recipe *recipe, int n_frames, double fps, double wanted, int most,
+                       ph_err *err);
+/* Frame i of n that are taken evenly from n_frames, the first and the last among them. */
+int ph_recipe_sampled(int i, int n, int n_frames);
 
 /* Where in u8 [n_tiles, height, width, 3] element i of pixels comes from. */
 size_t ph_tile_source(const ph_tile_layout *layout, size_t i);

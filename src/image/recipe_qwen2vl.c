@@ -8,7 +8,8 @@
  * min_pixels and max_pixels go when the config has them.
  *
  * Source: transformers 4.57 models/qwen2_vl/image_processing_qwen2_vl.py (smart_resize, _preprocess),
- * video_processing_qwen2_vl.py.
+ * video_processing_qwen2_vl.py; sampling: qwen_vl_utils 0.0.14 vision_process.py (smart_nframes), by which
+ * the family's own examples read video files.
  */
 #include "image/recipe.h"
 
@@ -31,17 +32,25 @@ static void defaults(ph_recipe *r, const char *processor) {
     for (int i = 0; i < 3; i++) r->mean[i] = mean[i], r->std[i] = std[i];
     r->pack_patch = 14;
     r->pack_merge = r->pack_temporal = 2;
+    r->video_fps = 2;
+    r->frames_min = 4;
+    r->frames_max = 768;
 }
 
 static ph_rc read(ph_recipe *r, const ph_json *config, ph_err *err) {
-    enum { PATCH_MAX = 256, MERGE_MAX = 16 };
+    enum { PATCH_MAX = 256, MERGE_MAX = 16, FRAMES_MAX = 1 << 20 };
     PH_TRY(ph_json_size_or(config, "patch_size", 1, PATCH_MAX, r->pack_patch, &r->pack_patch, err));
+    PH_TRY(ph_json_size_or(config, "min_frames", 1, FRAMES_MAX, r->frames_min, &r->frames_min, err));
+    PH_TRY(ph_json_size_or(config, "max_frames", 1, FRAMES_MAX, r->frames_max, &r->frames_max, err));
+    if (ph_json_has(config, "fps")) PH_TRY(ph_json_real_or(config, "fps", r->video_fps, &r->video_fps, err));
     PH_TRY(ph_json_size_or(config, "merge_size", 1, MERGE_MAX, r->pack_merge, &r->pack_merge, err));
     return ph_json_size_or(config, "temporal_patch_size", 1, MERGE_MAX, r->pack_temporal, &r->pack_temporal,
                            err);
 }
 
 static ph_rc check(const ph_recipe *r, ph_err *err) {
+    if (!(r->video_fps > 0 && r->video_fps < 1e6))
+        return PH_FAIL(err, PH_EFORMAT, "fps is %g: expected a number above 0", r->video_fps);
     if (r->size.shortest_edge <= r->size.longest_edge) return PH_OK;
     return PH_FAIL(err, PH_EFORMAT, "pictures of at least %d and at most %d pixels", r->size.shortest_edge,
                    r->size.longest_edge);

@@ -170,3 +170,43 @@ void test_packed_refused(void) {
     CHECK(!recipe_of(&clip, "{\"image_processor_type\":\"CLIPImageProcessor\"}", &err));
     CHECK(ph_recipe_layout_video(&l, &clip, 9, 9, 2, 0, &err) == PH_EUNSUP && strstr(err.msg, "no videos"));
 }
+
+/* By qwen_vl_utils' smart_nframes and torch.linspace(0, total - 1, n).round(). */
+void test_packed_sampling(void) {
+    static const struct {
+        int    total;
+        double fps, wanted;
+        int    most, want;
+    } rows[] = {
+        {30, 10, 0, 0, 6},  {300, 30, 0, 0, 20},     {7, 30, 0, 0, 4},       {3, 30, 0, 0, 2},
+        {1, 30, 0, 0, 1},   {100000, 25, 0, 0, 768}, {300, 30, 1, 0, 10},    {300, 30, 0, 7, 6},
+        {300, 30, 0, 1, 2}, {9, 0, 0, 0, 8},         {301, 29.97, 0, 0, 20}, {1000, 24, 0, 64, 64},
+        {5, 30, 50, 0, 4},  {11, 10, 1e9, 0, 10},
+    };
+    static const int of30[] = {0, 6, 12, 17, 23, 29}, of7[] = {0, 2, 4, 6}, of4[] = {0, 2, 3}, of1[] = {0};
+    ph_recipe        r;
+    ph_err           err = {0};
+    if (recipe_of(&r, "{\"video_processor_type\": \"Qwen2VLVideoProcessor\", \"fps\": null}", &err)) CHECK(0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int n = 0;
+        CHECK(!ph_recipe_sample(&n, &r, rows[i].total, rows[i].fps, rows[i].wanted, rows[i].most, &err));
+        CHECK_SAY(n == rows[i].want, "%d frames at %g: %d, expected %d", rows[i].total, rows[i].fps, n,
+                  rows[i].want);
+    }
+    for (int i = 0; i < 6; i++) CHECK(ph_recipe_sampled(i, 6, 30) == of30[i]);
+    for (int i = 0; i < 4; i++) CHECK(ph_recipe_sampled(i, 4, 7) == of7[i]);
+    for (int i = 0; i < 3; i++)
+        CHECK(ph_recipe_sampled(i, 3, 4) == of4[i]); /* a tie goes to the even frame */
+    CHECK(ph_recipe_sampled(0, 1, 1) == of1[0]);
+    for (int n = 1; n < 300; n += 7)
+        for (int i = 0, last = -1; i < n; i++) {
+            int at = ph_recipe_sampled(i, n, 300);
+            CHECK(at > last && at < 300);
+            last = at;
+        }
+    if (recipe_of(&r, "{\"image_processor_type\": \"CLIPImageProcessor\"}", &err)) CHECK(0);
+    int n;
+    CHECK(ph_recipe_sample(&n, &r, 30, 10, 0, 0, &err) == PH_EUNSUP);
+    CHECK(recipe_of(&r, "{\"video_processor_type\": \"Qwen2VLVideoProcessor\", \"fps\": -1}", &err) ==
+          PH_EFORMAT);
+}

@@ -1,0 +1,67 @@
+/* cli_video.c - a video file becomes pictures of a question: the frames that the model's trainer would have
+ * taken. */
+#include "cli/command.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+
+static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    const ph_cli *c = arg;
+    PH_TRY(ph_recipe_sample(n, &c->opened->video_recipe, info->n_frames, info->fps, c->video_fps,
+                            c->video_frames, err));
+    if (*n > PH_VIDEO_FRAMES_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%d frames of a video; at most %d: take fewer with --video-frames", *n,
+                       PH_VIDEO_FRAMES_MAX);
+    for (int i = 0; i < *n; i++) index[i] = ph_recipe_sampled(i, *n, info->n_frames);
+    return PH_OK;
+}
+
+ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err) {
+    const ph_video_how how = {.pixels_max = c->max_pixels, .choose = choose, .arg = c};
+    ph_file            f;
+    *out = NULL;
+    if (!c->opened->video_recipe.kind)
+        return PH_FAIL(err, PH_EUNSUP, "%s takes no videos: give pictures of it with --image", c->path);
+    if (c->video_fps < 0)
+        return PH_FAIL(err, PH_EUSAGE, "--video-fps takes a number above 0, not %g", c->video_fps);
+    ph_video *v = calloc(1, sizeof *v);
+    if (!v) return PH_FAIL(err, PH_ENOMEM, "a video's table");
+    ph_rc rc = ph_file_open(&f, path, err);
+    if (!rc) {
+        rc = ph_video_read(v, f.bytes, f.n, &how, err);
+        ph_file_close(&f);
+        if (rc) ph_note(err, rc, "in the video %s", path);
+    }
+    if (rc)
+        free(v);
+    else
+        *out = v;
+    return rc;
+}
+
+void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out) {
+    double fps = v->info.n_frames ? v->info.fps * v->n_frames / v->info.n_frames : 0;
+    for (int i = 0; i < v->n_frames; i++)
+        out[i] = (ph_picture){.bytes = v->frame[i], .n = v->frame_bytes, .name = name};
+    if (!v->n_frames) return;
+    out->n_frames = v->n_frames;
+    out->fps = fps;
+    out->is_video = 1;
+}
+
+void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
+    const ph_option r[] = {
+        {"--video-frames", 0, "N", "take at most N frames of a video; default: as the model's trainer did",
+         PH_OPTION_INT, &c->video_frames},
+        {"--video-fps", 0, "X", "take X frames a second of a video; default: as the model's trainer did",
+         PH_OPTION_REAL, &c->video_fps},
+        {0},
+    };
+    for (size_t i = 0; i < sizeof r / sizeof *r; i++) rows[i] = r[i];
+}
+
+void ph_cli_free_video(ph_video *v) {
+    if (v) ph_video_close(v);
+    free(v);
+}

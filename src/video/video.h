@@ -1,0 +1,58 @@
+/* video.h - frames out of a video file: those that a chooser picks, upright, as bitmaps.
+ *
+ *     bytes[n] --count--> frames, rate --chooser--> which --decode--> BMP files [n_frames], all of one size
+ *
+ * Frames are handed on as BMP files in memory, so that they go the way of every picture.  Decoding is that of
+ * ffmpeg's libraries, which are loaded when the first video is read: a process that reads none does not hold
+ * them, and a machine without them runs everything else.
+ *
+ * Everything here reads untrusted input.  No other file and no network is opened, whatever a file refers to.
+ */
+#ifndef PH_VIDEO_VIDEO_H
+#define PH_VIDEO_VIDEO_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PH_VIDEO_FRAMES_MAX = 1024,      /* that can be chosen */
+    PH_VIDEO_LENGTH_MAX = 1 << 20,   /* frames of the file: five hours at 60 a second */
+    PH_VIDEO_PIXELS_MAX = 256 << 20, /* of all chosen frames together */
+};
+
+typedef struct ph_video_info {
+    int    width, height; /* upright */
+    int    n_frames;      /* of the file */
+    double fps;           /* of the file, on average */
+} ph_video_info;
+
+typedef struct ph_video {
+    ph_video_info info;
+    uint8_t      *frame[PH_VIDEO_FRAMES_MAX]; /* [n_frames], each a BMP file of frame_bytes; owned */
+    int           n_frames;
+    size_t        frame_bytes;
+} ph_video;
+
+typedef struct ph_video_how {
+    uint64_t pixels_max; /* of a frame; 0: 100 million */
+    /* Fill index [PH_VIDEO_FRAMES_MAX] with the frames that are wanted, ascending, and *n.  Called again when
+     * the file turns out to hold another number of frames than it says. */
+    ph_rc (*choose)(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err);
+    void *arg;
+} ph_video_how;
+
+/* Read the chosen frames of the video file bytes[n], borrowed for the call.
+ * Errors: PH_EMACHINE this program was built without ffmpeg's libraries, or they are not there; PH_EUNSUP no
+ * video that they read; PH_EFORMAT damaged; PH_ELIMIT; PH_ENOMEM; those of the chooser. */
+ph_rc ph_video_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err);
+void  ph_video_close(ph_video *v);
+
+/* For src/video/ffmpeg.c: an empty BMP file whose rows run downwards; where they begin. */
+enum { PH_VIDEO_BMP_HEADER = 54 };
+size_t ph_video_stride(int width); /* bytes of a row: blue, green, red; padded */
+ph_rc  ph_video_add(ph_video *v, int width, int height, uint8_t **rows, ph_err *err);
+ph_rc  ph_ffmpeg_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err);
+
+#endif

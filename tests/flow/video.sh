@@ -1,0 +1,38 @@
+#!/bin/bash
+# A video file is the same as its frames: answers, tokens, turns, chat.  Without ffmpeg's libraries: that this is said.
+: "${PINHOLE:=build/pinhole}"
+M=tests/golden/set/models/vlm_qwen2vl V=tests/golden/video
+passed=0 failed=0
+ok() { # NAME CONDITION...
+    if "${@:2}"; then passed=$((passed + 1)); else echo "FAILED $1"; failed=$((failed + 1)); fi
+}
+run() { "$PINHOLE" run -m $M -p "How many windows does the house have?" -n 6 --ignore-eos -t 1 --json "$@"; }
+field() { sed -nE "s/.*\"$1\":(\"[^\"]*\"|\[[^]]*\]|[0-9]+).*/\1/p"; }
+same() { [ -n "$1" ] && [ "$1" = "$2" ]; }
+
+message=$(run --video $V/plain.mov 2>&1 > /dev/null)
+rc=$?
+if [ $rc = 4 ]; then
+    ok "what is missing is said" grep -q "ffmpeg's libraries" <<< "$message"
+    echo "$passed passed, $failed failed"
+    [ $failed = 0 ] && exit 77
+    exit 1
+fi
+plain=$(run --video $V/plain.mov)
+ok "an answer" test -n "$(field ids <<< "$plain")"
+ok "four of thirteen frames, two a group of 3 x 2 tokens" same "$(field image_tokens <<< "$plain")" 12
+ok "another container, the same frames" same "$(field ids <<< "$plain")" "$(run --video $V/counted.mkv | field ids)"
+ok "as often as it is asked for" same "$(run --video $V/plain.mov --video-fps 8 | field image_tokens)" 30
+ok "no more frames than asked for" same "$(run --video $V/plain.mov --video-fps 8 --video-frames 4 | field image_tokens)" 12
+ok "a turned one is another picture" test "$(run --video $V/turned90.mov | field ids)" != "$(field ids <<< "$plain")"
+ok "one frame" same "$(run --video $V/one.mkv | field image_tokens)" 6
+ok "a picture and a video" same "$(run --image tests/golden/set/images/scene.png --video $V/plain.mov | field stop)" '"length"'
+chat=$(printf '/video %s\nwhat?\nand then?\n' $V/plain.mov | "$PINHOLE" chat -m $M -n 4 -t 1 --json)
+ok "two turns about it" same "$(field image_tokens <<< "$chat" | tr '\n' ' ')" "12 12 "
+ok "the second from the cache" test "$(field cached_tokens <<< "$chat" | tail -n 1)" -gt 12
+run --video tests/flow/video.sh > /dev/null 2> /dev/null
+ok "no video: status 3" test $? = 3
+"$PINHOLE" run -m models/panel-vlm --video $V/plain.mov -p "?" 2> /dev/null
+ok "a model without: status 3" test $? = 3
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,32 @@
+/* seeds: tests/golden/video */
+/* fuzz_video.c - any bytes as a video: the chosen frames, all of the size that is said, or a clean refusal.
+ */
+#include "video/video.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    (void)arg, (void)err;
+    assert(info->n_frames > 0 && info->n_frames <= PH_VIDEO_LENGTH_MAX);
+    index[0] = 0;
+    index[1] = info->n_frames - 1;
+    *n = 2;
+    return PH_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+    const ph_video_how how = {.pixels_max = 1 << 16, .choose = choose};
+    ph_video           v;
+    ph_err             err = {0};
+    if (ph_video_read(&v, bytes, n, &how, &err)) {
+        assert(err.msg[0] && !v.n_frames);
+        return 0;
+    }
+    assert(v.n_frames == 2);
+    assert(v.frame_bytes == PH_VIDEO_BMP_HEADER + ph_video_stride(v.info.width) * (size_t)v.info.height);
+    assert((uint64_t)v.info.width * (uint64_t)v.info.height <= how.pixels_max);
+    ph_video_close(&v);
+    return 0;
+}
