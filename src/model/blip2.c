@@ -49,7 +49,7 @@ static ph_rc read_queries(const ph_keys *top, ph_query_spec *q, ph_err *err) {
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys   vision = ph_keys_vision(s), top = ph_keys_top(s);
     ph_tower *t = &out->tower;
-    int       token, has_bias;
+    int       has_bias;
     PH_TRY(ph_tower_read(&vision, t, err));
     PH_TRY(ph_keys_bool_or(&vision, "qkv_bias", 1, &has_bias, err));
     t->words = &words;
@@ -60,25 +60,14 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
         return PH_FAIL(err, PH_EMISMATCH,
                        "%s: the Q-Former's encoder_hidden_size is %d, the tower's width %d", top.where,
                        out->query.d_features, t->d);
-    PH_TRY(ph_keys_int_or(&top, "image_token_index", -1, 1 << 24, -1, &token, err));
-    PH_TRY(ph_keys_int_or(&top, "image_token_id", -1, 1 << 24, token, &token, err));
+    PH_TRY(ph_keys_image_token(&top, &out->image_token, err));
     out->bridge.d_in = t->d;
     out->bridge.d_hidden = out->query.d;
     out->bridge.d_out = out->text.d_model;
     out->bridge.tokens_per_tile = out->query.n_queries;
-    out->image_token = token;
     out->image_marker = "<image>";
     out->images_lead = 1;
     return PH_OK;
-}
-
-static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
-    ph_names names;
-    ph_err   err = {0};
-    if (ph_names_vision(s, &names, &err))
-        ph_graph_fail(g, err.code, "%s", err.msg);
-    else
-        ph_tower_build(g, &spec->tower, &names);
 }
 
 typedef struct deck {
@@ -161,7 +150,7 @@ const ph_family ph_family_blip2 = {
     .kind = PH_FAMILY_VISION_LANGUAGE,
     .types = types,
     .spec = spec,
-    .vision = vision,
+    .vision = ph_tower_vision,
     .bridge = bridge,
     .image = image,
     .hf_class = "Blip2ForConditionalGeneration",

@@ -135,6 +135,8 @@ ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err);
 /* The vision graph.  Input: pixels f32 [I, 3, image, image]; output: features [I, n_patches, d].  The
  * embeddings and each layer's output are named vision.hidden.0 ... */
 void ph_tower_build(ph_graph *g, const ph_tower *t, const ph_names *n);
+/* The same for families whose vision part is spec->tower and nothing else: their `vision`. */
+void ph_tower_vision(ph_graph *g, const ph_spec *spec, const ph_source *s);
 int  ph_tower_patches(const ph_tower *t); /* of one tile, CLS not counted */
 
 /* A tower over packed patches: its keys, and its graphs.

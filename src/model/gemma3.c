@@ -39,30 +39,18 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys         vision = ph_keys_vision(s), top = ph_keys_top(s);
     ph_tower       *t = &out->tower;
     ph_bridge_spec *b = &out->bridge;
-    int             token;
     PH_TRY(ph_tower_read(&vision, t, err));
     t->has_post_norm = 1;
     t->has_patch_bias = 1;
     PH_TRY(read_cell(s, t, &b->shuffle, err));
-    PH_TRY(ph_keys_int_or(&top, "image_token_index", -1, 1 << 24, -1, &token, err));
-    PH_TRY(ph_keys_int_or(&top, "image_token_id", -1, 1 << 24, token, &token, err));
+    PH_TRY(ph_keys_image_token(&top, &out->image_token, err));
     int cells = t->image / t->patch / b->shuffle;
     b->d_in = b->d_hidden = t->d;
     b->d_out = out->text.d_model;
     b->tokens_per_tile = cells * cells;
-    out->image_token = token;
     out->image_marker = "<start_of_image>";
     out->image_sees_itself = 1;
     return PH_OK;
-}
-
-static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
-    ph_names names;
-    ph_err   err = {0};
-    if (ph_names_vision(s, &names, &err))
-        ph_graph_fail(g, err.code, "%s", err.msg);
-    else
-        ph_tower_build(g, &spec->tower, &names);
 }
 
 static int pool(ph_graph *g, int x, int64_t side, int64_t cell, int64_t d) {
@@ -123,7 +111,7 @@ const ph_family ph_family_gemma3 = {
     .types = types,
     .projector = "gemma3",
     .spec = spec,
-    .vision = vision,
+    .vision = ph_tower_vision,
     .bridge = bridge,
     .image = image,
     .hf_class = "Gemma3ForConditionalGeneration",

@@ -75,15 +75,6 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return read_cross(&top, out, err);
 }
 
-static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
-    ph_names names;
-    ph_err   err = {0};
-    if (ph_names_vision(s, &names, &err))
-        ph_graph_fail(g, err.code, "%s", err.msg);
-    else
-        ph_tower_build(g, &spec->tower, &names);
-}
-
 /* ---- the resampler ---- */
 
 typedef struct deck {
@@ -178,7 +169,7 @@ const ph_family ph_family_idefics = {
     .kind = PH_FAMILY_VISION_LANGUAGE,
     .types = types,
     .spec = spec,
-    .vision = vision,
+    .vision = ph_tower_vision,
     .bridge = bridge,
     .image = image,
     .text = "llama",

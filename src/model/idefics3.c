@@ -38,15 +38,6 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return PH_OK;
 }
 
-static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
-    ph_names names;
-    ph_err   err = {0};
-    if (ph_names_vision(s, &names, &err))
-        ph_graph_fail(g, err.code, "%s", err.msg);
-    else
-        ph_tower_build(g, &spec->tower, &names);
-}
-
 static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_bridge_spec *b = &spec->bridge;
     const ph_tower       *t = &spec->tower;
@@ -87,7 +78,7 @@ const ph_family ph_family_idefics3 = {
     .types = types,
     .projector = "idefics3",
     .spec = spec,
-    .vision = vision,
+    .vision = ph_tower_vision,
     .bridge = bridge,
     .image = image,
     .hf_class = "Idefics3ForConditionalGeneration",

@@ -118,15 +118,6 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return PH_OK;
 }
 
-static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
-    ph_names names;
-    ph_err   err = {0};
-    if (ph_names_vision(s, &names, &err))
-        ph_graph_fail(g, err.code, "%s", err.msg);
-    else
-        ph_tower_build(g, &spec->tower, &names);
-}
-
 static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     static const double   eps = 1e-5; /* PyTorch's own: no key says it */
     const ph_bridge_spec *b = &spec->bridge;
@@ -195,7 +186,7 @@ const ph_family ph_family_internvl = {
     .types = types,
     .projector = "internvl",
     .spec = spec,
-    .vision = vision,
+    .vision = ph_tower_vision,
     .bridge = bridge,
     .image = image,
     .hf_class = "InternVLForConditionalGeneration",

@@ -210,6 +210,14 @@ static ph_rc act_gguf(const ph_keys *k, ph_act otherwise, ph_act *out, ph_err *e
     return PH_OK;
 }
 
+ph_rc ph_keys_image_token(const ph_keys *top, int32_t *out, ph_err *err) {
+    int id;
+    PH_TRY(ph_keys_int_or(top, "image_token_index", -1, 1 << 24, -1, &id, err));
+    PH_TRY(ph_keys_int_or(top, "image_token_id", -1, 1 << 24, id, &id, err));
+    *out = id;
+    return PH_OK;
+}
+
 ph_rc ph_keys_act_or(const ph_keys *k, const char *name, ph_act otherwise, ph_act *out, ph_err *err) {
     static const struct {
         const char *name;

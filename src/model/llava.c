@@ -33,7 +33,6 @@ static ph_rc choose_layer(const ph_source *s, ph_spec *spec, ph_err *err) {
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys   vision = ph_keys_vision(s), top = ph_keys_top(s);
     ph_tower *t = &out->tower;
-    int       token;
     if (s->is_gguf && ph_gguf_find(&s->mmproj, "clip.vision.image_grid_pinpoints"))
         return PH_FAIL(err, PH_EUNSUP,
                        "%s: tiles by grid pinpoints (LLaVA-NeXT) are not read from GGUF files: give the "
@@ -45,26 +44,15 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     PH_TRY(choose_layer(s, out, err));
     PH_TRY(ph_keys_act_or(&top, "projector_hidden_act", PH_ACT_GELU, &out->bridge.act, err));
     PH_TRY(ph_keys_bool_or(&top, "multimodal_projector_bias", 1, &out->bridge.has_bias, err));
-    PH_TRY(ph_keys_int_or(&top, "image_token_index", -1, 1 << 24, -1, &token, err));
-    PH_TRY(ph_keys_int_or(&top, "image_token_id", -1, 1 << 24, token, &token, err));
+    PH_TRY(ph_keys_image_token(&top, &out->image_token, err));
     out->bridge.shuffle = 1;
     out->bridge.d_in = t->d;
     out->bridge.d_hidden = out->text.d_model;
     out->bridge.d_out = out->text.d_model;
     out->bridge.tokens_per_tile = ph_tower_patches(t) + (t->drop_class ? 0 : 1);
-    out->image_token = token;
     out->image_marker = "<image>";
     out->image_after = "\n";
     return PH_OK;
-}
-
-static void vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
-    ph_names names;
-    ph_err   err = {0};
-    if (ph_names_vision(s, &names, &err))
-        ph_graph_fail(g, err.code, "%s", err.msg);
-    else
-        ph_tower_build(g, &spec->tower, &names);
 }
 
 static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
@@ -98,7 +86,7 @@ const ph_family ph_family_llava = {
     .types = types,
     .projector = "mlp",
     .spec = spec,
-    .vision = vision,
+    .vision = ph_tower_vision,
     .bridge = bridge,
     .image = image,
     .hf_class = "LlavaForConditionalGeneration",

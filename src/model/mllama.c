@@ -117,7 +117,7 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys   vision = ph_keys_vision(s), top = ph_keys_top(s);
     ph_tower *t = &out->tower;
     eye       e;
-    int       token, width;
+    int       width;
     PH_TRY(read_tower(&vision, t, err));
     PH_TRY(read_eye(s, t, &e, err));
     PH_TRY(ph_keys_int_or(&vision, "vision_output_dim", 1, 1 << 22, 7680, &width, err));
@@ -125,12 +125,10 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
         return PH_FAIL(err, PH_EFORMAT,
                        "%s: vision_output_dim is %d, but hidden_size %d and %zu intermediate layers make %d",
                        vision.where, width, t->d, e.n_kept, t->d * (1 + (int)e.n_kept));
-    PH_TRY(ph_keys_int_or(&top, "image_token_index", -1, 1 << 24, -1, &token, err));
-    PH_TRY(ph_keys_int_or(&top, "image_token_id", -1, 1 << 24, token, &token, err));
+    PH_TRY(ph_keys_image_token(&top, &out->image_token, err));
     out->bridge = (ph_bridge_spec){
         .shuffle = 1, .d_in = width, .d_out = out->text.d_model, .tokens_per_tile = ph_tower_patches(t) + 1};
     out->text.n_embed = out->text.vocab + 8; /* the head does not name the image token */
-    out->image_token = token;
     out->image_marker = "<|image|>";
     return read_cross(s, out, err);
 }

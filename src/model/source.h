@@ -64,6 +64,8 @@ ph_rc ph_keys_text_or(const ph_keys *k, const char *name, const char *otherwise,
 /* A list of whole numbers: out[max], *n of them; none when absent. */
 ph_rc ph_keys_ints_or(const ph_keys *k, const char *name, int64_t *out, size_t max, size_t *n, ph_err *err);
 ph_rc ph_keys_act_or(const ph_keys *k, const char *name, ph_act otherwise, ph_act *out, ph_err *err);
+/* The id that stands for a visual token, under its newer name or its older one; -1: the config has none. */
+ph_rc ph_keys_image_token(const ph_keys *top, int32_t *out, ph_err *err);
 
 /* Read config.json's quantization_config into s->quant.  Errors: PH_EUNSUP a method that is not known. */
 ph_rc ph_source_read_quant(ph_source *s, ph_err *err);

@@ -283,3 +283,12 @@ void ph_tower_build(ph_graph *g, const ph_tower *t, const ph_names *n) {
     if (t->drop_class) x = without_class(&b, x);
     ph_graph_output(g, x, "features");
 }
+
+void ph_tower_vision(ph_graph *g, const ph_spec *spec, const ph_source *s) {
+    ph_names names;
+    ph_err   err = {0};
+    if (ph_names_vision(s, &names, &err))
+        ph_graph_fail(g, err.code, "%s", err.msg);
+    else
+        ph_tower_build(g, &spec->tower, &names);
+}
