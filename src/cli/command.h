@@ -86,7 +86,7 @@ typedef struct ph_cli {
     uint64_t           max_pixels;
     int                video_frames; /* at most; 0: the model's own; so below */
     double             video_fps;
-    int                is_json, is_quiet, is_verbose;
+    int                is_json, is_quiet;
     const char        *system;
     /* what open makes of them */
     ph_log      log;

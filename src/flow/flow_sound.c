@@ -13,7 +13,9 @@ ph_rc ph_sound_measure(ph_turn *t, ph_view *v, ph_err *err) {
     const ph_model        *m = t->session->model;
     const ph_audio_recipe *r = &m->audio_recipe;
     ph_mel_layout          mel;
-    if (!r->processor) return PH_FAIL(err, PH_EUNSUP, "this model takes no sound");
+    if (!r->processor)
+        return PH_FAIL(err, PH_EUNSUP, "this model takes no sound: ask it about %s",
+                       m->vision ? "pictures or text" : "text");
     PH_TRY(ph_audio_measure(&v->heard, v->file.bytes, v->file.n, NULL, err));
     PH_TRY(ph_audio_recipe_layout(&mel, r, v->heard.frames, v->heard.rate, err));
     t->n_stretches = mel.n_chunks;

@@ -42,8 +42,10 @@ static ph_rc check_budget(const ph_turn *t, const ph_view *v, ph_err *err) {
 static ph_rc measure(ph_turn *t, ph_view *v, ph_err *err) {
     const ph_model *m = t->session->model;
     if (v->is_sound) return ph_sound_measure(t, v, err);
-    if (!m->recipe.kind) return PH_FAIL(err, PH_EUNSUP, "this model takes sound, not pictures");
-    if (is_video(v) && !m->video_recipe.kind) return PH_FAIL(err, PH_EUNSUP, "this model takes no videos");
+    if (!m->recipe.kind)
+        return PH_FAIL(err, PH_EUNSUP, "this model takes sound, not pictures: give it a recording");
+    if (is_video(v) && !m->video_recipe.kind)
+        return PH_FAIL(err, PH_EUNSUP, "this model takes no videos: give it frames as pictures");
     for (int i = 0; i < v->n_frames; i++) PH_TRY(measure_frame(t, v, i, err));
     PH_TRY(ph_recipe_layout_video(&v->layout, recipe_of(t, v), v->info.width, v->info.height, v->n_frames,
                                   v->file.fps, err));

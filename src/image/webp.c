@@ -26,7 +26,9 @@ static ph_rc fail(VP8StatusCode status, size_t n, ph_err *err) {
     case VP8_STATUS_SUSPENDED:
         return PH_FAIL(err, PH_EFORMAT, "the WebP data ends early, at byte %zu: the file is cut short", n);
     case VP8_STATUS_UNSUPPORTED_FEATURE:
-        return PH_FAIL(err, PH_EUNSUP, "a WebP variant that is not read");
+        return PH_FAIL(err, PH_EUNSUP,
+                       "the WebP file has a feature that this libwebp does not read: save it again as plain "
+                       "WebP or PNG");
     default:
         return PH_FAIL(err, PH_EFORMAT, "the WebP data is damaged (libwebp status %d)", (int)status);
     }

@@ -57,10 +57,10 @@ static ph_rc form_of(const ph_node *n, int rank, const int64_t heads[3], const i
 static ph_rc check_extras(const ph_graph *g, const ph_node *n, ph_err *err) {
     for (int i = 4; i < n->n_in; i++)
         if (ph_in(g, n, i)) return PH_FAIL(err, PH_EUNSUP, "Attention: past keys (input %d) are not done", i);
-    if (ph_node_int(n, "qk_matmul_output_mode", 0))
-        return PH_FAIL(err, PH_EUNSUP, "Attention: qk_matmul_output_mode");
-    if (ph_node_float(n, "softcap", 0) < 0)
-        return PH_FAIL(err, PH_EMISMATCH, "Attention: a negative softcap");
+    PH_TRY(ph_want_int(n, "qk_matmul_output_mode", 0, err));
+    double cap = ph_node_float(n, "softcap", 0);
+    if (cap < 0)
+        return PH_FAIL(err, PH_EMISMATCH, "Attention: softcap is %g; it must be 0 (none) or more", cap);
     return PH_OK;
 }
 

@@ -27,6 +27,13 @@ ph_rc ph_want(const ph_graph *g, const ph_node *n, int i, ph_dtype dtype, int ra
     return PH_OK;
 }
 
+ph_rc ph_want_int(const ph_node *n, const char *name, int64_t only, ph_err *err) {
+    int64_t given = ph_node_int(n, name, only);
+    if (given == only) return PH_OK;
+    return PH_FAIL(err, PH_EUNSUP, "%s: %s is %" PRId64 "; only %" PRId64 " is done", n->op->name, name,
+                   given, only);
+}
+
 ph_rc ph_want_index(const ph_graph *g, const ph_node *n, int i, ph_err *err) {
     const ph_value *v = ph_in(g, n, i);
     return ph_want(g, n, i, v && v->dtype == PH_I32 ? PH_I32 : PH_I64, -1, err);
@@ -209,7 +216,8 @@ static ph_rc whole_binary(const ph_array *a, const ph_array *b, ph_array *out, c
     for (int64_t i = 0; i < count; i++, ph_walk_next(w)) {
         int64_t r;
         if (!f->whole(ph_int_at(a, w->at[0]), ph_int_at(b, w->at[1]), &r))
-            return PH_FAIL(err, PH_EFORMAT, "whole numbers divided by zero");
+            return PH_FAIL(err, PH_EFORMAT,
+                           "element %" PRId64 " of %" PRId64 ": a whole number divided by zero", i, count);
         if (out->dtype == PH_I64)
             ((int64_t *)out->data)[i] = r;
         else

@@ -12,6 +12,8 @@ const ph_value *ph_in(const ph_graph *g, const ph_node *n, int i); /* NULL: left
 /* Input i is there and has this element type (and rank, unless -1).  Errors: PH_EMISMATCH. */
 ph_rc ph_want(const ph_graph *g, const ph_node *n, int i, ph_dtype dtype, int rank, ph_err *err);
 ph_rc ph_want_index(const ph_graph *g, const ph_node *n, int i, ph_err *err); /* i32 or i64 */
+/* An attribute of which one value is done.  Errors: PH_EUNSUP, with both. */
+ph_rc ph_want_int(const ph_node *n, const char *name, int64_t only, ph_err *err);
 /* An axis counted from the end when negative.  Errors: PH_EMISMATCH outside -rank .. rank-1. */
 ph_rc ph_axis(int64_t axis, int rank, int *out, ph_err *err);
 /* numpy's rule with symbols: equal, or a fixed 1 that stretches. */

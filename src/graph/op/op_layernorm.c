@@ -11,8 +11,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_axis(ph_node_int(n, "axis", -1), x->rank, &axis, err));
     if (axis != x->rank - 1)
         return PH_FAIL(err, PH_EUNSUP, "LayerNormalization: axis %d is not the last", axis);
-    if (ph_node_int(n, "stash_type", 1) != 1)
-        return PH_FAIL(err, PH_EUNSUP, "LayerNormalization: stash_type");
+    PH_TRY(ph_want_int(n, "stash_type", 1, err));
     for (int i = 1; i < n->n_in; i++) {
         if (i == 2 && n->in[i] < 0) continue;
         PH_TRY(ph_want(g, n, i, PH_F32, 1, err));

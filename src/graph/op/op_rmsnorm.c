@@ -13,7 +13,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_axis(ph_node_int(n, "axis", -1), x->rank, &axis, err));
     if (axis != x->rank - 1)
         return PH_FAIL(err, PH_EUNSUP, "RMSNormalization: axis %d is not the last", axis);
-    if (ph_node_int(n, "stash_type", 1) != 1) return PH_FAIL(err, PH_EUNSUP, "RMSNormalization: stash_type");
+    PH_TRY(ph_want_int(n, "stash_type", 1, err));
     if (!ph_dim_same(scale->dim[0], x->dim[axis]))
         return ph_disagree(x, scale, "RMSNormalization wants a scale of the last dimension", err);
     return PH_OK;

@@ -29,8 +29,10 @@ static ph_rc form_of(const ph_node *n, const int64_t width[3], form *f, ph_err *
                        "SegmentAttention: %" PRId64 ", %" PRId64 ", %" PRId64 " elements in %" PRId64
                        " query and %" PRId64 " key heads",
                        width[0], width[1], width[2], heads, kv);
-    if (ph_node_float(n, "softcap", 0) < 0)
-        return PH_FAIL(err, PH_EMISMATCH, "SegmentAttention: a negative softcap");
+    double cap = ph_node_float(n, "softcap", 0);
+    if (cap < 0)
+        return PH_FAIL(err, PH_EMISMATCH, "SegmentAttention: softcap is %g; it must be 0 (none) or more",
+                       cap);
     *f = (form){heads, kv, width[0] / heads, width[2] / kv};
     return PH_OK;
 }
