@@ -177,10 +177,12 @@ int ph_anyres_tokens(const ph_spec *spec, const ph_tile_layout *tiles);
 /* Where token `token` stands among the bridge's rows of all tiles, tokens_per_tile + 1 a tile. */
 int ph_anyres_source(const ph_spec *spec, const ph_tile_layout *tiles, int token);
 
-/* Visual tokens of a picture, whatever the tower. */
+/* Visual tokens of a picture, whatever the tower; at most INT32_MAX, which no context holds. */
 static inline int ph_spec_tokens(const ph_spec *spec, const ph_tile_layout *tiles) {
     if (spec->bridge.has_newline) return ph_anyres_tokens(spec, tiles);
-    return tiles->n_patches ? ph_tile_tokens(tiles) : tiles->n_tiles * spec->bridge.tokens_per_tile;
+    if (tiles->n_patches) return ph_tile_tokens(tiles);
+    int64_t n = (int64_t)tiles->n_tiles * spec->bridge.tokens_per_tile;
+    return n < INT32_MAX ? (int)n : INT32_MAX;
 }
 
 /* y = x W^T (+ b) with W [n_out, n_in] under "name.weight", b under "name.bias"; `has_bias` decides. */

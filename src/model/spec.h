@@ -168,14 +168,14 @@ typedef struct ph_spec {
     ph_query_spec  query;
     ph_embed_spec  embed;
     ph_cross_spec  cross;
-    int            bos_is_text; /* a raw prompt begins with BOS as text, before anything is split into words */
-    int            n_mels; /* of a frame of sound; 0: it takes pictures */
-    int32_t        image_token;  /* id that marks a visual row; -1: none */
-    const char    *image_marker; /* its text in the chat template: "<image>"; NULL: none */
-    int32_t        video_token;  /* the same for videos; -1 and NULL: the family has none */
-    const char    *video_marker;
-    int            images_lead;       /* pictures stand before everything, BOS included (BLIP-2) */
-    int            image_sees_itself; /* tokens of one run of visual tokens see each other, both ways */
+    int         bos_is_text;  /* a raw prompt begins with BOS as text, before anything is split into words */
+    int         n_mels;       /* of a frame of sound; 0: it takes pictures */
+    int32_t     image_token;  /* id that marks a visual row; -1: none */
+    const char *image_marker; /* its text in the chat template: "<image>"; NULL: none */
+    int32_t     video_token;  /* the same for videos; -1 and NULL: the family has none */
+    const char *video_marker;
+    int         images_lead;       /* pictures stand before everything, BOS included (BLIP-2) */
+    int         image_sees_itself; /* tokens of one run of visual tokens see each other, both ways */
     const char
            *image_after; /* stands behind the marker where a template takes plain strings; NULL: nothing */
     int32_t bos, eos[8];
