@@ -3,8 +3,8 @@
  *     bytes[n] --count--> frames, rate --chooser--> which --decode--> BMP files [n_frames], all of one size
  *
  * Frames are handed on as BMP files in memory, so that they go the way of every picture.  Decoding is that of
- * ffmpeg's libraries, which are loaded when the first video is read: a process that reads none does not hold
- * them, and a machine without them runs everything else.
+ * ffmpeg's libraries, which a child process loads; it ends with the last frame.  The process that answers
+ * does not hold them, and a machine without them runs everything else.
  *
  * Everything here reads untrusted input.  No other file and no network is opened, whatever a file refers to.
  */
@@ -43,7 +43,7 @@ typedef struct ph_video_how {
     void *arg;
 } ph_video_how;
 
-/* Read the chosen frames of the video file bytes[n], borrowed for the call.
+/* Read the chosen frames of the video file bytes[n], borrowed for the call.  The chooser runs in the child.
  * Errors: PH_EMACHINE this program was built without ffmpeg's libraries, or they are not there; PH_EUNSUP no
  * video that they read; PH_EFORMAT damaged; PH_ELIMIT; PH_ENOMEM; those of the chooser. */
 ph_rc ph_video_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err);

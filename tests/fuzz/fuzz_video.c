@@ -4,6 +4,7 @@
 #include "video/video.h"
 
 #include <assert.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -20,8 +21,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     const ph_video_how how = {.pixels_max = 1 << 16, .choose = choose};
     ph_video           v;
     ph_err             err = {0};
-    if (ph_video_read(&v, bytes, n, &how, &err)) {
-        assert(err.msg[0] && !v.n_frames);
+    memset(&v, 0, sizeof v);
+#ifdef PH_HAS_FFMPEG /* not in a process of its own */
+    ph_rc rc = n ? ph_ffmpeg_read(&v, bytes, n, &how, &err) : PH_FAIL(&err, PH_EFORMAT, "nothing");
+#else
+    ph_rc rc = ph_video_read(&v, bytes, n, &how, &err);
+#endif
+    if (rc) {
+        assert(err.msg[0]);
+        ph_video_close(&v);
         return 0;
     }
     assert(v.n_frames == 2);

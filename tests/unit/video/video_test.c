@@ -19,19 +19,15 @@ enum { W = 10, H = 6, N = 13 };
 
 /* Every step-th frame from first on, and the last once more. */
 typedef struct choice {
-    int first, step, n_chosen, n_calls;
-    int n_frames; /* of the file, as it was told */
+    int first, step;
 } choice;
 
 static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
     choice *c = arg;
     (void)err;
-    c->n_calls++;
-    c->n_frames = info->n_frames;
     *n = 0;
     for (int i = c->first; i < info->n_frames; i += c->step) index[(*n)++] = i;
     index[(*n)++] = info->n_frames - 1;
-    c->n_chosen = *n;
     return PH_OK;
 }
 
@@ -89,9 +85,8 @@ static void frames_of(const char *name, int n, int first, int step) {
     ph_rc    rc = read_file(&v, name, &c, 0, &err);
     CHECK_SAY(!rc, "%s: %s", name, err.msg);
     if (rc) return;
-    CHECK_SAY(c.n_frames == n && c.n_calls == 1, "%s: %d frames, chosen %d times", name, c.n_frames,
-              c.n_calls);
-    CHECK(v.n_frames == c.n_chosen && v.info.fps > 9.9 && v.info.fps < 10.1);
+    CHECK_SAY(v.info.n_frames == n, "%s: %d frames", name, v.info.n_frames);
+    CHECK(v.n_frames == (n - first + step - 1) / step + 1 && v.info.fps > 9.9 && v.info.fps < 10.1);
     for (int i = 0; i < v.n_frames; i++) same(&v, i, i == v.n_frames - 1 ? n - 1 : first + i * step, 0, name);
     ph_video_close(&v);
 }
@@ -198,7 +193,7 @@ void test_video_cut(void) {
         ph_file f;
         ph_err  err = {0};
         CHECK(!ph_file_open(&f, names[i], &err));
-        for (size_t cut = 1; cut < f.n; cut += 37) {
+        for (size_t cut = 1; cut < f.n; cut += 97) {
             ph_video           v;
             choice             c = {.step = 1};
             const ph_video_how how = {.choose = choose, .arg = &c};
