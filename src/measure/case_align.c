@@ -89,7 +89,7 @@ static const seen *find(const bench *b, const char *graph, const char *name) {
 /* ---- figures ---- */
 
 static double rtol(const bench *b) {
-    return b->r->how->is_tight ? 2e-5 : 1e-4;
+    return (b->r->how->is_tight ? 2e-5 : 1e-4) * ph_verify_looseness(b->r->how);
 }
 
 /* The reference's own scale: that of the whole tensor. */

@@ -29,6 +29,7 @@ holds() {
 
 for model in models/panel-vlm tests/golden/set/models/*; do
     name=$(basename "$model") pictures=("")
+    case $name in align_*) continue ;; esac # they make vectors, not answers
     # What is of a later version is not this test's matter.
     "$PINHOLE" inspect -m "$model" > /dev/null 2>&1 || continue
     ! grep -q vision_config "$model/config.json" || pictures=("" $images/scene.png $images/odd_aspect.png $images/exif_rotated.jpg $images/rgba.png)
