@@ -67,6 +67,23 @@ static void compare(pinhole_model *m, const pinhole_session_options *o, const ch
     pinhole_session_close(s);
 }
 
+/* A budget of image tokens is kept, or refused with what is permitted: 64 is all that this model makes. */
+static void budget(pinhole_model *m) {
+    pinhole_session_options o = {
+        .size = sizeof o, .threads = 1, .image_min_tokens = 1, .image_max_tokens = 64};
+    pinhole_plan     plan = {.size = sizeof plan};
+    pinhole_session *s;
+    pinhole_error    error;
+    MUST(pinhole_plan_memory(m, &o, &plan, &error));
+    o.image_max_tokens = 63;
+    CHECK(pinhole_plan_memory(m, &o, &plan, &error) == PINHOLE_EUSAGE &&
+          strstr(error.message, "permitted are 64"));
+    CHECK(pinhole_session_open(&s, m, &o, &error) == PINHOLE_EUSAGE && !s);
+    o.image_max_tokens = -1;
+    CHECK(pinhole_plan_memory(m, &o, &plan, &error) == PINHOLE_EUSAGE &&
+          strstr(error.message, "image_max_tokens"));
+}
+
 int main(void) {
     pinhole_model          *m;
     pinhole_error           error;
@@ -83,6 +100,7 @@ int main(void) {
     compare(m, NULL, "");
     compare(m, &threads, "-t 1");
     compare(m, &small, "-t 2 -c 200 --chunk 64 --sequences 3 --kv f16 --images 1 --image-size 320x200");
+    budget(m);
     pinhole_model_close(m);
     return sum();
 }
