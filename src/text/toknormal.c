@@ -6,33 +6,79 @@
  */
 #include "text/tokenizer_tables.h"
 
+#include "base/mem.h"
 #include "text/utf8.h"
 
 #include <limits.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* utf8proc works on code points in place; `out` holds them, then their UTF-8. */
+/* The characters that text becomes, the marks not yet in order, as far as cap goes; how many they are, or
+ * less than 0. */
+static utf8proc_ssize_t decompose(const ph_bytes *in, utf8proc_int32_t *at, size_t cap, int options) {
+    size_t n = 0;
+    int    boundary = 0;
+    for (size_t i = 0; i < in->n;) {
+        ph_utf8_step     s = ph_utf8_read(in->at + i, in->n - i);
+        size_t           used = n < cap ? n : cap;
+        utf8proc_ssize_t more =
+            utf8proc_decompose_char((utf8proc_int32_t)s.code_point, at + used, (utf8proc_ssize_t)(cap - used),
+                                    (utf8proc_option_t)options, &boundary);
+        if (more < 0) return more;
+        n += (size_t)more;
+        i += (size_t)s.n;
+    }
+    return (utf8proc_ssize_t)n;
+}
+
+static int mark_class(utf8proc_int32_t c) {
+    return c < 0x300 ? 0 : utf8proc_get_property(c)->combining_class & 255;
+}
+
+/* A run of marks by their classes, equal ones as they stood; spare[n].  Counted, not exchanged as utf8proc
+ * does: a megabyte of marks without a letter must not take hours. */
+static void order_run(utf8proc_int32_t *at, utf8proc_int32_t *spare, size_t n) {
+    size_t place[257] = {0};
+    for (size_t i = 0; i < n; i++) place[mark_class(at[i]) + 1]++;
+    for (size_t k = 1; k < 257; k++) place[k] += place[k - 1];
+    for (size_t i = 0; i < n; i++) spare[place[mark_class(at[i])]++] = at[i];
+    memcpy(at, spare, n * sizeof *at);
+}
+
+static void order_marks(utf8proc_int32_t *at, utf8proc_int32_t *spare, size_t n) {
+    for (size_t i = 0; i < n;) {
+        size_t first = i;
+        int    is_ordered = 1;
+        while (i < n && mark_class(at[i])) {
+            if (i > first && mark_class(at[i]) < mark_class(at[i - 1])) is_ordered = 0;
+            i++;
+        }
+        if (!is_ordered) order_run(at + first, spare, i - first);
+        if (i == first) i++;
+    }
+}
+
+/* utf8proc works on code points in place; `out` holds them and room to order as many, then their UTF-8. */
 static ph_rc unicode_form(const ph_bytes *in, ph_bytes *out, int options, ph_err *err) {
-    size_t cap = in->n + in->n / 2 + 16;
-    for (int pass = 0; pass < 2; pass++) {
+    size_t           bytes, cap = 0;
+    utf8proc_ssize_t n = (utf8proc_ssize_t)in->n;
+    while (cap < (size_t)n) { /* once, twice where characters become longer than their bytes */
         void *at = out->at;
         out->n = 0;
-        PH_TRY(ph_room_grow(&at, &out->cap, 0, (cap + 1) * sizeof(utf8proc_int32_t), 1, err));
+        cap = (size_t)n;
+        if (ph_mul_over(cap + 1, 2 * sizeof(utf8proc_int32_t), &bytes))
+            return PH_FAIL(err, PH_ELIMIT, "text: %zu characters", cap);
+        PH_TRY(ph_room_grow(&at, &out->cap, 0, bytes, 1, err));
         out->at = at;
-        utf8proc_ssize_t n = utf8proc_decompose(in->at, (utf8proc_ssize_t)in->n, at, (utf8proc_ssize_t)cap,
-                                                (utf8proc_option_t)options);
+        n = decompose(in, at, cap, options);
         if (n < 0) return PH_FAIL(err, PH_EBUG, "text: utf8proc: %s", utf8proc_errmsg(n));
-        if ((size_t)n > cap) {
-            cap = (size_t)n;
-            continue;
-        }
-        n = utf8proc_reencode(at, n, (utf8proc_option_t)options);
-        if (n < 0) return PH_FAIL(err, PH_EBUG, "text: utf8proc: %s", utf8proc_errmsg(n));
-        out->n = (size_t)n;
-        return PH_OK;
     }
-    return PH_FAIL(err, PH_EBUG, "text: utf8proc asks for more room than it said");
+    utf8proc_int32_t *at = (utf8proc_int32_t *)(void *)out->at;
+    if (n) order_marks(at, at + n + 1, (size_t)n);
+    if (n) n = utf8proc_reencode(at, n, (utf8proc_option_t)options);
+    if (n < 0) return PH_FAIL(err, PH_EBUG, "text: utf8proc: %s", utf8proc_errmsg(n));
+    out->n = (size_t)n;
+    return PH_OK;
 }
 
 /* NFC of text that is all below U+0300 is the text itself: no need to ask. */
