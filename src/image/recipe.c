@@ -337,6 +337,9 @@ ph_rc ph_recipe_layout_video(ph_tile_layout *out, const ph_recipe *r, int width,
     if (!r->kind) return PH_FAIL(err, PH_EUNSUP, "no recipe for pictures: this model takes none");
     if (width < 1 || height < 1)
         return PH_FAIL(err, PH_EFORMAT, "a picture of %d x %d pixels", width, height);
+    if (width > PH_IMAGE_SIDE_MAX || height > PH_IMAGE_SIDE_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "a picture of %d x %d pixels: a side has at most %d; shrink it first",
+                       width, height, PH_IMAGE_SIDE_MAX);
     if (n_frames < 1 || (n_frames > 1 && !r->kind->is_packed))
         return PH_FAIL(err, PH_EUNSUP, "%d frames: %s makes no videos", n_frames, r->processor);
     PH_TRY(r->kind->layout(&l, r, err));

@@ -26,6 +26,7 @@
 
 enum {
     PH_RECIPE_SIDE_MAX = 16384,     /* pixels: largest side that a config may ask for */
+    PH_IMAGE_SIDE_MAX = 1 << 27,    /* pixels: more than a picture within the default limit can have */
     PH_RESIZE_SIDE_MAX = 1 << 26,   /* pixels: largest side of a picture that is cropped afterwards */
     PH_TILES_PIXELS_MAX = 32 << 20, /* pixels of all tiles of one picture */
     PH_PINPOINTS_MAX = 64,          /* canvases that a config may offer */

@@ -113,10 +113,9 @@ static ph_rc taps_carve(taps *t, int in, int out, int n, ph_filter filter, ph_ar
 static void reach_of(int in, int out, int i, ph_filter filter, int *from, int *count) {
     double scale = (double)in / out, stretch = scale < 1.0 ? 1.0 : scale;
     double support = support_of(filter) * stretch, center = (i + 0.5) * scale;
-    int    low = (int)(center - support + 0.5), high = (int)(center + support + 0.5);
-    if (low < 0) low = 0;
-    if (high > in) high = in;
-    *from = low, *count = high - low;
+    double low = center - support + 0.5, high = center + support + 0.5; /* may lie far outside of an int */
+    *from = low > 0.0 ? (int)low : 0;
+    *count = (high < in ? (int)high : in) - *from;
 }
 
 /* The coefficients of output place i into exact, their sum 1; the first source place and how many. */
