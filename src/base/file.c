@@ -30,13 +30,24 @@ static const char *kind_of(mode_t mode) {
     return "no regular file";
 }
 
-static ph_rc map(ph_file *f, int fd, const char *path, ph_err *err) {
+ph_rc ph_file_may_replace(const char *path, ph_err *err) {
+    struct stat st;
+    if (!*path) return PH_FAIL(err, PH_EPATH, "an empty path names no file to write");
+    if (stat(path, &st) || S_ISREG(st.st_mode)) return PH_OK; /* what cannot be looked at fails when opened */
+    return PH_FAIL(err, PH_EPATH, "%s: is %s, not a file that may be replaced; name a file to write",
+                   tail(path), kind_of(st.st_mode));
+}
+
+static ph_rc map(ph_file *f, int fd, size_t most, const char *path, ph_err *err) {
     struct stat st;
     if (fstat(fd, &st)) return PH_FAIL(err, PH_EPATH, "%s: %s", tail(path), strerror(errno));
     if (!S_ISREG(st.st_mode))
         return PH_FAIL(err, PH_EPATH, "%s: is %s, not a file; name a regular file", tail(path),
                        kind_of(st.st_mode));
     if (st.st_size <= 0) return PH_OK; /* an empty map is an error to mmap, not to us */
+    if ((uintmax_t)st.st_size > most)
+        return PH_FAIL(err, PH_ELIMIT, "%s: %jd bytes of text; at most %zu are read", tail(path),
+                       (intmax_t)st.st_size, most);
     if ((uintmax_t)st.st_size > SIZE_MAX / 2)
         return PH_FAIL(err, PH_ELIMIT, "%s: %jd bytes do not fit the address space", tail(path),
                        (intmax_t)st.st_size);
@@ -49,21 +60,25 @@ static ph_rc map(ph_file *f, int fd, const char *path, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc open_with(ph_file *f, const char *path, int flags, const char *shown, ph_err *err) {
+static ph_rc open_with(ph_file *f, const char *path, int flags, size_t most, const char *shown, ph_err *err) {
     /* O_NONBLOCK: opening a pipe without a writer must not hang. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
     if (fd < 0)
         return PH_FAIL(err, PH_EPATH, "%s: %s; check the path and its permissions", tail(shown),
                        strerror(errno));
-    ph_rc rc = map(f, fd, shown, err);
+    ph_rc rc = map(f, fd, most, shown, err);
     close(fd); /* the map keeps the file */
     return rc;
 }
 
-ph_rc ph_file_open(ph_file *f, const char *path, ph_err *err) {
+ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err) {
     *f = (ph_file){0};
     if (!path || !*path) return PH_FAIL(err, PH_EPATH, "an empty path names no file");
-    return open_with(f, path, 0, path, err);
+    return open_with(f, path, 0, most, path, err);
+}
+
+ph_rc ph_file_open(ph_file *f, const char *path, ph_err *err) {
+    return ph_file_open_text(f, path, SIZE_MAX, err);
 }
 
 void ph_file_close(ph_file *f) {
@@ -141,7 +156,7 @@ ph_rc ph_file_open_in(ph_file *f, const char *dir, const char *name, ph_err *err
         goto out;
     }
     /* The path is resolved: a link that stands there now was put there since. */
-    rc = open_with(f, real, O_NOFOLLOW, path, err);
+    rc = open_with(f, real, O_NOFOLLOW, SIZE_MAX, path, err);
 out:
     free(path);
     free(real_dir);

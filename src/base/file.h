@@ -29,6 +29,13 @@ void  ph_file_close(ph_file *f); /* accepts a zeroed one */
  * Errors as above, and PH_EFORMAT for a name that escapes. */
 ph_rc ph_file_open_in(ph_file *f, const char *dir, const char *name, ph_err *err);
 
+/* May a new file take the place of what stands at path: nothing, or a regular file?
+ * Errors: PH_EPATH an empty path, a folder, a device, a pipe. */
+ph_rc ph_file_may_replace(const char *path, ph_err *err);
+
+/* Like ph_file_open of a text that will be held whole: a larger file than most bytes is PH_ELIMIT. */
+ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err);
+
 int ph_path_is_dir(const char *path);
 int ph_path_is_file(const char *path);
 

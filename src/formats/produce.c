@@ -1,7 +1,10 @@
 /* produce.c - the loop over pieces of a tensor, and files that appear whole.  See produce.h. */
 #include "formats/produce.h"
 
+#include "base/file.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,13 +47,22 @@ ph_rc ph_produce_write(FILE *to, const ph_weight *at, size_t i, const ph_produce
     return PH_OK;
 }
 
+/* A name that somebody left there, a link to elsewhere perhaps, is not written through. */
+static FILE *open_new(const char *path) {
+    if (unlink(path) && errno != ENOENT) return NULL;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return fd < 0 ? NULL : fdopen(fd, "wb");
+}
+
 ph_rc ph_part_open(ph_part_file *f, const char *path, ph_err *err) {
-    *f = (ph_part_file){.path = strdup(path)};
+    *f = (ph_part_file){0};
+    PH_TRY(ph_file_may_replace(path, err));
+    f->path = strdup(path);
     if (!f->path || asprintf(&f->part, "%s.part", path) < 0) {
         f->part = NULL;
         return ph_part_close(f, PH_FAIL(err, PH_ENOMEM, "the name of %.200s", path), err);
     }
-    f->to = fopen(f->part, "wb");
+    f->to = open_new(f->part);
     if (f->to) return PH_OK;
     return ph_part_close(f, PH_FAIL(err, PH_EIO, "cannot write %.200s: %s", path, strerror(errno)), err);
 }

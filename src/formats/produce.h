@@ -29,7 +29,8 @@ ph_rc ph_produce_write(FILE *to, const ph_weight *at, size_t i, const ph_produce
 /* A buffer large enough for pieces of every tensor of at[n]; the caller frees it. */
 ph_rc ph_produce_buffer(uint8_t **out, const ph_weight *at, size_t n, ph_err *err);
 
-/* A file that appears whole or not at all: opened as "path.part", renamed at the end. */
+/* A file that appears whole or not at all: opened as "path.part", renamed at the end.
+ * Errors: PH_EPATH the path names a folder, a device or a pipe, which a file would replace; PH_EIO. */
 typedef struct ph_part_file {
     FILE *to;
     char *part, *path; /* owned */
