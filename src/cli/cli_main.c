@@ -1,8 +1,10 @@
 /* cli_main.c - the command: find the subcommand, run it, say what went wrong. */
 #include "cli/command.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const ph_command *const commands[] = {
 #define PH_COMMAND(name) &ph_command_##name,
@@ -53,21 +55,38 @@ static void complain(const char *command, const ph_err *err) {
     if (err->code == PH_EBUG) fprintf(stderr, "  at %s:%d: please report this\n", err->file, err->line);
 }
 
+/* Whoever starts the program with a stream closed gets its number for the next file opened, and messages into
+ * that file.  The numbers are taken, such that reading and writing fail as on the closed one. */
+static void hold_streams(void) {
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDONLY);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
+static int finish(const char *command, ph_rc rc) {
+    if (!fflush(stdout) && !ferror(stdout)) return ph_rc_exit(rc);
+    if (!rc) fprintf(stderr, "pinhole %s: standard output cannot be written\n", command);
+    return ph_rc_exit(PH_EIO);
+}
+
 int main(int argc, char **argv) {
     ph_err      err = {0};
     const char *name = argc > 1 ? argv[1] : "";
+    hold_streams();
     if (!strcmp(name, "help") && argc > 2 && ph_command_find(argv[2])) {
         static char help[] = "--help";
         char       *only[] = {help};
-        return ph_rc_exit(ph_command_find(argv[2])->run(ph_command_find(argv[2]), 1, only, &err));
+        return finish(name, ph_command_find(argv[2])->run(ph_command_find(argv[2]), 1, only, &err));
     }
     if (!strcmp(name, "--version") || !strcmp(name, "version")) {
         printf("pinhole %s\n", PH_VERSION);
-        return 0;
+        return finish(name, PH_OK);
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
-        return 0;
+        return finish(name, PH_OK);
     }
     const ph_command *c = ph_command_find(name);
     if (!c) {
@@ -77,6 +96,5 @@ int main(int argc, char **argv) {
     }
     ph_rc rc = c->run(c, argc - 2, argv + 2, &err);
     if (rc && rc != PH_EVERDICT) complain(name, &err);
-    if (fflush(stdout) || ferror(stdout)) return ph_rc_exit(PH_EIO);
-    return ph_rc_exit(rc);
+    return finish(name, rc);
 }

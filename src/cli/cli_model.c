@@ -114,10 +114,12 @@ static ph_rc built_in(char *out, size_t size, ph_err *err) {
         exe);
 }
 
+enum { TEMPLATE_BYTES_MAX = 16 << 20 };
+
 static ph_rc read_template(ph_cli *c, ph_err *err) {
     ph_file f;
     if (!c->template_path) return PH_OK;
-    PH_TRY(ph_file_open(&f, c->template_path, err));
+    PH_TRY(ph_file_open_text(&f, c->template_path, TEMPLATE_BYTES_MAX, err));
     c->template_text = malloc(f.n + 1);
     if (c->template_text) {
         if (f.n) memcpy(c->template_text, f.bytes, f.n);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { RECIPE_BYTES_MAX = 1 << 20 };
+
 typedef struct job {
     ph_convert      c;
     ph_recipe_types types;
@@ -18,7 +20,7 @@ typedef struct job {
 static ph_rc read_recipe(job *j, ph_err *err) {
     ph_file     f = {0};
     const char *slash = strrchr(j->recipe, '/');
-    PH_TRY(ph_file_open(&f, j->recipe, err));
+    PH_TRY(ph_file_open_text(&f, j->recipe, RECIPE_BYTES_MAX, err));
     ph_rc rc = ph_recipe_types_read(&j->types, f.bytes, f.n, slash ? slash + 1 : j->recipe, &j->arena, err);
     ph_file_close(&f);
     return rc;

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TEXT_BYTES_MAX = 256 << 20 };
+
 typedef struct job {
     ph_cli        cli;
     const char   *text, *file;
@@ -21,13 +23,17 @@ static ph_rc read_text(job *j, ph_err *err) {
     ph_file f;
     if (j->text) return ph_bytes_push(&j->input, j->text, strlen(j->text), err);
     if (j->file) {
-        PH_TRY(ph_file_open(&f, j->file, err));
+        PH_TRY(ph_file_open_text(&f, j->file, TEXT_BYTES_MAX, err));
         ph_rc rc = ph_bytes_push(&j->input, f.bytes, f.n, err);
         ph_file_close(&f);
         return rc;
     }
-    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0)
+    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0) {
+        if (j->input.n > (size_t)(TEXT_BYTES_MAX - n))
+            return PH_FAIL(err, PH_ELIMIT, "standard input: more text than the %d bytes that are read",
+                           TEXT_BYTES_MAX);
         PH_TRY(ph_bytes_push(&j->input, chunk, (size_t)n, err));
+    }
     return n < 0 ? PH_FAIL(err, PH_EIO, "standard input cannot be read") : PH_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -64,6 +65,7 @@ static ph_rc bad(const ph_option *r, const char *value, const char *wanted, ph_e
 static ph_rc set_number(const ph_option *r, const char *value, ph_err *err) {
     char *end;
     errno = 0;
+    if (isspace((unsigned char)*value)) return bad(r, value, "a number", err); /* it may hide a sign */
     if (r->kind == PH_OPTION_REAL) {
         double x = strtod(value, &end);
         if (end == value || *end || errno) return bad(r, value, "a number", err);

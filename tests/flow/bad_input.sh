@@ -122,6 +122,10 @@ head -c 2000 tests/golden/set/images/scene.png > "$D/cut.png"
 head -c 1500 tests/golden/set/images/exif_rotated.jpg > "$D/cut.jpg"
 yes 'many words' | head -n 5000 > "$D/long.txt"
 
+# ---- files of other kinds, and of another size
+mkfifo "$D/pipe"
+truncate -s 8G "$D/vast" # holds nothing but a length
+
 # A row: exit code, a part of the message, the command line.
 while IFS=$'\t' read -r want part line; do
     case $want in '' | '#'*) continue ;; esac
@@ -226,6 +230,34 @@ for typed in '<image>' '</s>' '<s>' '<pad>'; do
     answered "$typed typed without a picture" 0 -m $G/vlm_llava15 -p "a $typed b"
 done
 answered "<fake_token_around_image> typed" 0 -m $G/vlm_idefics3 -p "a <fake_token_around_image><image><end_of_utterance> b"
+
+# Marks in any order mean what the ordered ones mean, and a text of nothing else is no reason to stand still.
+same() { # what, file, file
+    if cmp -s "$2" "$3" && [ -s "$2" ]; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "$1 differ, or are empty"
+    fi
+}
+acute=$(printf '\xcc\x81') grave_below=$(printf '\xcc\x96')
+{ printf a && yes "$acute$grave_below" | head -n 100000 | tr -d '\n'; } > "$D/mixed.txt"
+{ printf a && yes "$grave_below" | head -n 100000 && yes "$acute" | head -n 100000; } | tr -d '\n' > "$D/ordered.txt"
+for order in mixed ordered; do
+    timeout -k 1 $seconds "$PINHOLE" tokenize -m $G/llm_qwen2_tied -f "$D/$order.txt" > "$D/$order.ids" 2> "$D/err"
+done
+same "marks in two orders" "$D/mixed.ids" "$D/ordered.ids"
+
+# A stream that is closed or full: said so, and nothing meant for it lands in another file.
+for closed in 0 1; do
+    ( [ $closed = 0 ] || exec 2>&-
+        exec "$PINHOLE" quantize tests/golden/formats/llama.Q4_0.gguf -o "$D/streams$closed.gguf" --to q8_0) > "$D/out" 2> "$D/err"
+done
+same "files written with streams open and closed" "$D/streams0.gguf" "$D/streams1.gguf"
+for line in "--version" "help" "run --help" "tokenize -p x" "inspect"; do
+    # shellcheck disable=SC2086
+    "$PINHOLE" $line > /dev/full 2> "$D/err"
+    rc=$?
+    [ $rc = 4 ] && grep -q 'standard output cannot be written' "$D/err" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$line to a full disk: exit $rc, $(head -n 1 "$D/err")"; }
+done
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
