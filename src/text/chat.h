@@ -83,8 +83,8 @@ ph_rc ph_chat_render(ph_chat_text *out, const ph_jinja *t, const ph_chat *chat, 
 ph_rc ph_chat_render_json(ph_chat_text *out, const ph_jinja *t, const json_t *messages, const ph_chat *chat,
                           ph_arena *arena, ph_err *err);
 
-/* A plain template for models that bring none: "chatml", "llama2", "llama3", "vicuna", "gemma", "idefics", "phi3",
- * "zephyr", "whisper", "raw" (the texts alone).  NULL: no such name. */
+/* A plain template for models that bring none: "chatml", "llama2", "llama3", "vicuna", "gemma", "idefics",
+ * "phi3", "zephyr", "whisper", "raw" (the texts alone).  NULL: no such name. */
 const char *ph_chat_builtin(const char *name);
 const char *ph_chat_builtin_name(size_t i); /* NULL past the last */
 

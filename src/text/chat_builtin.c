@@ -42,7 +42,7 @@ static const struct {
      "%}{{ 'USER: ' ~ m.content|trim ~ ' ' }}"
      "{% else %}{{ 'ASSISTANT: ' ~ m.content|trim ~ eos_token }}{% endif %}" END REPLY("ASSISTANT:")},
     {"whisper", EACH "{{ '<|startofprev|> ' ~ m.content }}" END
-                "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"},
+                     "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"},
     {"zephyr",
      EACH "{{ '<|' ~ m.role ~ '|>\\n' ~ m.content ~ eos_token ~ '\\n' }}" END REPLY("<|assistant|>\\n")},
 };
