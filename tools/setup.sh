@@ -54,40 +54,48 @@ if ! command -v apt-get > /dev/null; then
     echo "These are missing (Debian's names): ${missing[*]}. Install them with this system's package manager." >&2
     exit 4
 fi
+known() { # is there such a package here?  Where apt has no lists yet, nobody can say no.
+    [ -z "$(apt-cache madison gcc 2> /dev/null)" ] || [ -n "$(apt-cache madison "$1" 2> /dev/null)" ]
+}
+# Two names differ between releases.
+names() {
+    local p v
+    want=()
+    for p in "${missing[@]}"; do
+        case $p in
+            libclang-rt)
+                v=$(clang --version 2> /dev/null | sed -nE 's/.*version ([0-9]+).*/\1/p' | head -n 1)
+                [ -n "$v" ] || v=$(apt-cache depends clang 2> /dev/null | sed -nE 's/.*Depends: clang-([0-9]+)$/\1/p' | head -n 1)
+                [ -n "$v" ] || v=14
+                known "libclang-rt-$v-dev" && want+=("libclang-rt-$v-dev") || want+=("libclang-common-$v-dev")
+                ;;
+            clang-format-14) known clang-format-14 && want+=(clang-format-14) ;; # another version would not decide
+            *) want+=("$p") ;;
+        esac
+    done
+}
+
 as_root=()
 if [ "$(id -u)" != 0 ]; then
     if command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
         as_root=(sudo -n)
     else
-        echo "These packages are missing: ${missing[*]//libclang-rt/libclang-rt-N-dev (N: the version of clang)}" >&2
+        names
+        [ ${#want[@]} -gt 0 ] || exit 0
+        echo "These packages are missing: ${want[*]}" >&2
         echo "Install them as root, then try again:" >&2
-        echo "    apt-get install --no-install-recommends ${missing[*]//libclang-rt/libclang-rt-14-dev}" >&2
+        echo "    apt-get install --no-install-recommends ${want[*]}" >&2
         exit 4
     fi
 fi
 
-apt() {
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@"
-}
-known() { # is there such a package here?
-    [ -n "$(apt-cache madison "$1" 2> /dev/null)" ]
+apt() { # what it unpacks is of no interest; what goes wrong comes on standard error
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" > /dev/null
 }
 echo "Installing what is missing: ${missing[*]}"
 apt update || { echo "apt-get update failed; is there a network?" >&2; exit 4; }
-
-# Two names differ between releases.
-want=()
-for p in "${missing[@]}"; do
-    case $p in
-        libclang-rt)
-            v=$(clang --version 2> /dev/null | sed -nE 's/.*version ([0-9]+).*/\1/p' | head -n 1)
-            [ -n "$v" ] || v=$(apt-cache depends clang 2> /dev/null | sed -nE 's/.*Depends: clang-([0-9]+)$/\1/p' | head -n 1)
-            known "libclang-rt-$v-dev" && want+=("libclang-rt-$v-dev") || want+=("libclang-common-$v-dev")
-            ;;
-        clang-format-14) known clang-format-14 && want+=(clang-format-14) ;; # another version would not decide
-        *) want+=("$p") ;;
-    esac
-done
+names
+[ ${#want[@]} -gt 0 ] || exit 0
 apt install -y --no-install-recommends "${want[@]}" || {
     echo "apt-get could not install: ${want[*]}" >&2
     exit 4
