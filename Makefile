@@ -66,7 +66,7 @@ help: ## this list
 build: libraries-there $(if $(CLI),$(BUILD)/pinhole) $(BUILD)/libpinhole.so ## the command and the library, in $(BUILD)
 
 libraries-there:
-	@pkg-config --exists $(PKGS) && printf '#include <stdio.h>\n#include <gif_lib.h>\n' | $(CC) -E -xc - > /dev/null 2>&1 || { echo "libraries are missing: make setup installs them (it says which first)"; exit 4; }
+	@pkg-config --exists $(PKGS) && printf '#include <stdio.h>\n#include <gif_lib.h>\n' | $(CC) -E -xc - > /dev/null 2>&1 || { echo "a compiler or libraries are missing: make setup installs them (it says which first)" >&2; exit 4; }
 
 $(BUILD)/libpinhole.a: $(call obj,$(LIB))
 	@rm -f $@
@@ -104,6 +104,7 @@ objects: $(call obj,$(LIB) $(CLI) $(CHECK) $(wildcard tests/unit/*/*.c)) ## ever
 
 run: ## set up, build, and ask the built-in model about a picture
 	@tools/setup.sh
+	@[ -e $(BUILD)/pinhole ] || echo "Building, $(JOBS) files at a time: a minute or two on a small machine"
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@echo '$$ $(RUN)'
 	@$(RUN)
@@ -209,7 +210,9 @@ install: build ## library, header, pkg-config file, man pages, command, built-in
 	    tools/pinhole.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/pinhole.pc
 	install -m 644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 docs/man/*.3 $(DESTDIR)$(MANDIR)/man3
-	$(foreach f,$(MODELS),install -D -m 644 $f $(SHARE)/$f;)
+	@$(foreach f,$(MODELS),install -D -m 644 $f $(SHARE)/$f &&) echo "built-in model: $(SHARE)/models"
+# The loader finds a new library in /usr/local/lib by its cache only.
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && command -v ldconfig > /dev/null; then ldconfig; fi
 uninstall: ## take all of that away again
 	rm -f $(DESTDIR)$(PREFIX)/bin/pinhole $(addprefix $(DESTDIR)$(PREFIX)/,$(API)) \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/,libpinhole.a libpinhole.so libpinhole.so.$(SOVER) libpinhole.so.$(VERSION) pkgconfig/pinhole.pc) \
