@@ -1,8 +1,12 @@
 /* ask.c - ask about a picture with libpinhole, the answer printed as it comes.
  *
- *     make install                         (or: make install PREFIX=$HOME/.local)
+ *     make install                         (as root)
  *     cc -o ask examples/ask.c $(pkg-config --cflags --libs pinhole)
  *     ./ask models/panel-vlm examples/panel1.png "what is on the display?"
+ *
+ * Without root: make install PREFIX=$HOME/.local, and before the other two lines
+ *
+ *     export PKG_CONFIG_PATH=$HOME/.local/lib/pkgconfig LD_LIBRARY_PATH=$HOME/.local/lib
  *
  * The model is a Hugging Face directory, or a .gguf file; the vision part of a .gguf goes into
  * pinhole_model_options.mmproj.  Every call that can fail gives a code, and fills `error` with what is wrong,
@@ -65,7 +69,7 @@ int main(int argc, char **argv) {
     if (!rc) rc = pinhole_conversation_open(&talk, session, &error);
     if (!rc) rc = pinhole_ask(talk, parts, 2, &how, &answer, &error);
     if (!rc) {
-        printf("\n");
+        print_piece(stdout, "\n", 1);
         fprintf(stderr, "%d tokens of prompt, %d of them for the picture; held %.1f MB\n",
                 answer->prompt_tokens, answer->image_tokens, (double)answer->measured_peak / 1e6);
     }
