@@ -1,6 +1,8 @@
 /* plan.c - the memory plan through the header is the one that `pinhole inspect` prints.
  *
- * Only `base` differs: it is the process as it was, and this is another process. */
+ * `base` differs: it is the process as it was, and this is another process.  Weights that are read while
+ * compiling are weighed by the kernel's count of pages, which is off by a few from one process to the next.
+ */
 #include "api_check.h"
 
 static char printed[1 << 16];
@@ -38,6 +40,16 @@ static uint64_t of_kinds(const pinhole_memory *m) {
            m->base;
 }
 
+static int near(uint64_t a, uint64_t b) {
+    return (a > b ? a - b : b - a) <= 16 * 4096;
+}
+
+static int same_memory(const pinhole_memory *a, const pinhole_memory *b) {
+    return a->input == b->input && a->activations == b->activations && near(a->weights, b->weights) &&
+           a->engine == b->engine && a->reserve == b->reserve && a->pools == b->pools && a->kv == b->kv &&
+           a->tokenizer == b->tokenizer && near(a->base, b->base) && near(a->total, b->total);
+}
+
 static void compare(pinhole_model *m, const pinhole_session_options *o, const char *options) {
     pinhole_plan  plan = {.size = sizeof plan}, opened = {.size = sizeof opened};
     pinhole_error error;
@@ -46,15 +58,15 @@ static void compare(pinhole_model *m, const pinhole_session_options *o, const ch
     const pinhole_memory *p = &plan.peak;
     CHECK(p->input == number("\"memory\"", "input") && p->input > 0);
     CHECK(p->activations == number("\"memory\"", "activations") && p->activations > 0);
-    CHECK(p->weights == number("\"memory\"", "weights") && p->weights > 0);
+    CHECK(near(p->weights, number("\"memory\"", "weights")) && p->weights > 0);
     CHECK(p->engine == number("\"memory\"", "engine") && p->engine > 0);
     CHECK(p->reserve == number("\"memory\"", "reserve"));
     CHECK(p->pools == number("\"memory\"", "pools") && p->pools > 0);
     CHECK(p->kv == number("\"memory\"", "kv") && p->kv > 0);
     CHECK(p->tokenizer == number("\"memory\"", "tokenizer") && p->tokenizer > 0);
-    CHECK(p->total - p->base == number("\"memory\"", "total") - number("\"memory\"", "base"));
+    CHECK(near(p->total - p->base, number("\"memory\"", "total") - number("\"memory\"", "base")));
     CHECK(p->total == of_kinds(p) && plan.prefill.total == of_kinds(&plan.prefill));
-    CHECK(plan.prefill.total - p->base == number("\"phases\"", "prefill") - number("\"memory\"", "base"));
+    CHECK(near(plan.prefill.total - p->base, number("\"phases\"", "prefill") - number("\"memory\"", "base")));
     CHECK(plan.see.total <= p->total && plan.load.total <= p->total && plan.step.total <= p->total);
     CHECK((uint64_t)plan.context == number("\"load\":{\"context\"", "context"));
     CHECK(plan.peak_phase && plan.peak_phase[0] && plan.threads > 0 && plan.chunk > 0);
@@ -62,7 +74,7 @@ static void compare(pinhole_model *m, const pinhole_session_options *o, const ch
     pinhole_session *s;
     MUST(pinhole_session_open(&s, m, o, &error));
     MUST(pinhole_session_plan(s, &opened, &error));
-    CHECK(!memcmp(&opened.peak, &plan.peak, sizeof plan.peak) && opened.context == plan.context);
+    CHECK(same_memory(&opened.peak, &plan.peak) && opened.context == plan.context);
     CHECK(pinhole_session_isa(s)[0]);
     pinhole_session_close(s);
 }
