@@ -186,10 +186,10 @@ static ph_rc slice_range(ph_jrun *r, const ph_jrange *g, const ph_jslice *sl, ph
     ph_jrange *t;
     PH_TRY(slice_indices(r, sl, (int64_t)g->n, &first, &step, &count));
     PH_TRY(ph_j_carve(r, &t, 1, sizeof *t));
-    t->start = g->start + first * g->step;
-    t->step = g->step * step;
+    t->start = ph_j_stepped(g->start, first, g->step);
+    t->step = ph_j_stepped(0, g->step, step);
     t->n = (size_t)count;
-    t->stop = t->start + count * t->step;
+    t->stop = ph_j_stepped(t->start, count, t->step);
     *out = ph_j_ptr(PH_J_RANGE, t);
     return PH_OK;
 }
@@ -201,7 +201,7 @@ static ph_rc index_seq(ph_jrun *r, ph_jv obj, int64_t i, ph_jv *out) {
     if (i < 0 || i >= (int64_t)n) return PH_OK;
     if (obj.kind == PH_J_RANGE) {
         const ph_jrange *g = obj.u.p;
-        *out = ph_j_int(g->start + i * g->step);
+        *out = ph_j_int(ph_j_stepped(g->start, i, g->step));
         return PH_OK;
     }
     if (obj.kind != PH_J_STR) {

@@ -77,6 +77,11 @@ typedef struct ph_jrange {
     size_t  n;
 } ph_jrange;
 
+/* a + b * c where only the sum is known to fit, as an item of a range is. */
+static inline int64_t ph_j_stepped(int64_t a, int64_t b, int64_t c) {
+    return (int64_t)((uint64_t)a + (uint64_t)b * (uint64_t)c);
+}
+
 typedef struct ph_jundef {
     const char *message; /* what using it says; never NULL */
     const char *error;   /* "UndefinedError" or "SecurityError" */

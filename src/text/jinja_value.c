@@ -359,7 +359,7 @@ static ph_rc chars_of(ph_jrun *r, const ph_jstr *s, ph_jlist *out) {
 static ph_rc range_items(ph_jrun *r, const ph_jrange *g, ph_jlist *out) {
     PH_TRY(ph_j_step(r, g->n));
     PH_TRY(ph_j_carve(r, &out->v, g->n, sizeof *out->v));
-    for (size_t i = 0; i < g->n; i++) out->v[i] = ph_j_int(g->start + (int64_t)i * g->step);
+    for (size_t i = 0; i < g->n; i++) out->v[i] = ph_j_int(ph_j_stepped(g->start, (int64_t)i, g->step));
     out->n = out->cap = g->n;
     return PH_OK;
 }
