@@ -31,11 +31,24 @@ static void end(ph_turn *t) {
     t->question = NULL;
 }
 
+/* The vector of d numbers, if they are numbers. */
+static ph_rc give(float *out, const float *from, size_t d, ph_err *err) {
+    for (size_t i = 0; i < d; i++)
+        if (!isfinite(from[i]))
+            return PH_FAIL(
+                err, PH_EFORMAT,
+                "the vector's element %zu is %g: the model's files are damaged, or its numbers too "
+                "large; fetch them again",
+                i, (double)from[i]);
+    memcpy(out, from, d * sizeof *out);
+    return PH_OK;
+}
+
 ph_rc ph_embed_picture(ph_turn *t, const ph_picture *picture, float *out, ph_err *err) {
     const ph_question q = {.pictures = picture, .n_pictures = 1, .raw = "", .is_embedding = 1};
     size_t            d = t->session->d_visual;
     ph_rc             rc = walk(t, &q, PH_STAGE_splice, err);
-    if (!rc) memcpy(out, t->features + t->view[0].row * d, d * sizeof *out);
+    if (!rc) rc = give(out, t->features + t->view[0].row * d, d, err);
     end(t);
     return rc;
 }
@@ -81,7 +94,7 @@ ph_rc ph_embed_ids(ph_turn *t, const int32_t *ids, size_t n, float *out, ph_err 
     const ph_embed_spec *e = &t->session->model->spec.embed;
     const ph_question    q = {.ids = ids, .n_ids = pooled(e, ids, n), .is_embedding = 1};
     ph_rc                rc = walk(t, &q, PH_STAGE_sample, err);
-    if (!rc) memcpy(out, t->logits, t->session->n_out * sizeof *out);
+    if (!rc) rc = give(out, t->logits, t->session->n_out, err);
     end(t);
     return rc;
 }

