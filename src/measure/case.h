@@ -98,4 +98,8 @@ void ph_figure_text(ph_report *r, const void *ours, size_t n, const void *ref, s
 ph_rc ph_golden_ids(ph_arena *a, const ph_json *array, int32_t **ids, size_t *n, ph_err *err);
 ph_rc ph_ref_ids(ph_arena *a, const ph_weight *w, int32_t **ids, size_t *n, ph_err *err);
 
+/* A case of float planes resized (interpolate.c): item's input_tensor to its tensor, as `op` says. */
+ph_rc ph_case_interpolate(ph_report *r, const ph_tensors *t, const ph_json *item, const char *op,
+                          ph_arena *arena, ph_err *err);
+
 #endif

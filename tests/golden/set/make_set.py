@@ -82,8 +82,7 @@ save_json("preprocess/pipelines.json", d)
 cut_tensors("preprocess/pipelines.safetensors", kept.__contains__)
 d = load_json("preprocess/resize.json")
 d["cases"] = [c for c in d["cases"] if "tensor" in c]
-d["cases"] = [c for c in d["cases"] if "image" in c]
-kept = {c["tensor"] for c in d["cases"]}
+kept = {c["tensor"] for c in d["cases"]} | {c["input_tensor"] for c in d["cases"] if "input_tensor" in c}
 save_json("preprocess/resize.json", d)
 cut_tensors("preprocess/resize.safetensors", kept.__contains__)
 d = load_json("preprocess/size_tables.json")
