@@ -23,8 +23,9 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
     *out = NULL;
     if (!c->opened->video_recipe.kind)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no videos: give pictures of it with --image", c->path);
-    if (c->video_fps < 0)
-        return PH_FAIL(err, PH_EUSAGE, "--video-fps takes a number above 0, not %g", c->video_fps);
+    if (!(c->video_fps >= 0 && c->video_fps <= 1e6)) /* not NaN either */
+        return PH_FAIL(err, PH_EUSAGE, "--video-fps takes a number above 0, up to a million, not %g",
+                       c->video_fps);
     ph_video *v = calloc(1, sizeof *v);
     if (!v) return PH_FAIL(err, PH_ENOMEM, "a video's table");
     ph_rc rc = ph_file_open(&f, path, err);
