@@ -145,7 +145,7 @@ tsan: ## unit tests of the rooms with threads under ThreadSanitizer
 TSAN_ROOMS := base engine flow sched
 
 arm64-check: ## the kernel checks for aarch64, run by qemu
-	$(MAKE) BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar PKGS= SAN=-static OPT="-O2" $(BUILD)/arm64/ph-check
+	$(MAKE) BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar PKGS= GIF= FFMPEG= SAN=-static OPT="-O2" $(BUILD)/arm64/ph-check
 	qemu-aarch64 $(BUILD)/arm64/ph-check
 
 # Fuzz targets are linked with the whole library, compiled once by clang for it.  Kernels see no bytes of a stranger,
