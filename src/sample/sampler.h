@@ -58,7 +58,8 @@ typedef struct ph_sampler_state {
 
 size_t ph_sampler_bytes(size_t vocab); /* of scratch */
 void   ph_sampler_init(ph_sampler_state *s, const ph_sampling *how, void *scratch, size_t vocab);
-/* logits [vocab] (not changed).  NaN logits are never chosen; -1 if there are no others.  Allocates nothing. */
+/* logits [vocab] (not changed).  NaN logits are never chosen; -1 if there are no others.  Allocates nothing.
+ */
 int32_t ph_sampler_next(ph_sampler_state *s, const float *logits, const int32_t *history, size_t n_history);
 
 #endif
