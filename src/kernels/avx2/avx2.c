@@ -150,21 +150,7 @@ static inline void v_store_f16(void *p, vf a) {
 static inline vf v_load_bf16(const void *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
 }
-static inline vf v_load_f16_n(const void *p, size_t n) {
-    uint16_t t[W] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return v_load_f16(t);
-}
-static inline vf v_load_bf16_n(const void *p, size_t n) {
-    uint16_t t[W] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return v_load_bf16(t);
-}
-static inline void v_store_f16_n(void *p, vf a, size_t n) {
-    uint16_t t[W];
-    v_store_f16(t, a);
-    memcpy(p, t, n * sizeof *t);
-}
+#include "kernels/lanes/lanes_tail.h"
 static inline vf v_load_i8(const void *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
 }

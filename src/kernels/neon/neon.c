@@ -130,21 +130,7 @@ static inline void v_store_f16(void *p, vf a) {
 static inline vf v_load_bf16(const void *p) {
     return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
 }
-static inline vf v_load_f16_n(const void *p, size_t n) {
-    uint16_t t[W] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return v_load_f16(t);
-}
-static inline vf v_load_bf16_n(const void *p, size_t n) {
-    uint16_t t[W] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return v_load_bf16(t);
-}
-static inline void v_store_f16_n(void *p, vf a, size_t n) {
-    uint16_t t[W];
-    v_store_f16(t, a);
-    memcpy(p, t, n * sizeof *t);
-}
+#include "kernels/lanes/lanes_tail.h"
 static inline uint8x8_t four_bytes(const void *p) {
     uint32_t t;
     memcpy(&t, p, sizeof t);
