@@ -119,15 +119,8 @@ static int layer(const deck *b, int x, int i) {
 static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_query_spec *q = &spec->query;
     deck                 b = {.g = g, .q = q};
-    ph_err               err = {0};
-    if (ph_names_bridge(s, &b.names, &err)) {
-        ph_graph_fail(g, err.code, "%s", err.msg);
-        return;
-    }
-    b.features =
-        ph_graph_input(g, "features", PH_F32,
-                       ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(ph_tower_patches(&spec->tower) + 1),
-                                   ph_dim_of(q->d_features)));
+    b.features = ph_build_bridge_input(g, s, &b.names, ph_tower_patches(&spec->tower) + 1, q->d_features);
+    if (b.features < 0) return;
     int w = ph_names_weight(
         &b.names, g, ph_shape_of(3, ph_dim_of(1), ph_dim_of(q->n_queries), ph_dim_of(q->d)), "query_tokens");
     int x = ph_build_repeat(g, b.features, w, "queries");

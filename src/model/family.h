@@ -198,6 +198,11 @@ int ph_build_act(ph_graph *g, int x, ph_act act, const char *name);
 /* [I, side * side, d] to [I, (side / r)^2, r * r * d]: the r x r patches of a cell, row by row, side by side.
  */
 int ph_build_shuffle(ph_graph *g, int x, int64_t side, int64_t r, int64_t d);
+/* How a bridge over tiles begins: `names` opened, its input "features" [I, n, d].  -1 with the graph failed.
+ */
+int ph_build_bridge_input(ph_graph *g, const ph_source *s, ph_names *names, int64_t n, int64_t d);
+/* LLaVA's projector: linear_1 [d_hidden, d_in], the bridge's activation, linear_2 [d_out, d_hidden]. */
+int ph_build_projector(ph_graph *g, const ph_bridge_spec *b, const ph_names *names, int x);
 /* Rows w [n, d] once a tile of `like` [I, N, k]: [I, n, d]. */
 int ph_build_repeat(ph_graph *g, int like, int w, const char *name);
 /* Rows [from, to) of each tile of x [I, N, d]; to INT64_MAX: all that follow. */

@@ -42,14 +42,8 @@ static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_bridge_spec *b = &spec->bridge;
     const ph_tower       *t = &spec->tower;
     ph_names              names;
-    ph_err                err = {0};
-    if (ph_names_bridge(s, &names, &err)) {
-        ph_graph_fail(g, err.code, "%s", err.msg);
-        return;
-    }
-    int x =
-        ph_graph_input(g, "features", PH_F32,
-                       ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(ph_tower_patches(t)), ph_dim_of(t->d)));
+    int                   x = ph_build_bridge_input(g, s, &names, ph_tower_patches(t), t->d);
+    if (x < 0) return;
     x = ph_build_shuffle(g, x, t->image / t->patch, b->shuffle, t->d);
     x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, b->has_bias, "modality_projection.proj");
     ph_graph_output(g, x, "visual");

@@ -123,17 +123,11 @@ static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_bridge_spec *b = &spec->bridge;
     const ph_tower       *t = &spec->tower;
     ph_names              names;
-    ph_err                err = {0};
-    if (ph_names_bridge(s, &names, &err)) {
-        ph_graph_fail(g, err.code, "%s", err.msg);
-        return;
-    }
-    const char *norm = s->is_gguf ? "mm.model.mlp.0" : "layer_norm";
-    const char *fc1 = s->is_gguf ? "mm.model.mlp.1" : "linear_1";
-    const char *fc2 = s->is_gguf ? "mm.model.mlp.3" : "linear_2";
-    int         x =
-        ph_graph_input(g, "features", PH_F32,
-                       ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(ph_tower_patches(t)), ph_dim_of(t->d)));
+    const char           *norm = s->is_gguf ? "mm.model.mlp.0" : "layer_norm";
+    const char           *fc1 = s->is_gguf ? "mm.model.mlp.1" : "linear_1";
+    const char           *fc2 = s->is_gguf ? "mm.model.mlp.3" : "linear_2";
+    int                   x = ph_build_bridge_input(g, s, &names, ph_tower_patches(t), t->d);
+    if (x < 0) return;
     x = ph_build_shuffle(g, x, t->image / t->patch, b->shuffle, t->d);
     x = ph_build_norm(g, &names, x, b->d_hidden, eps, norm, "bridge.norm");
     x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, 1, "%s", fc1);

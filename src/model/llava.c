@@ -58,18 +58,9 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
 static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_bridge_spec *b = &spec->bridge;
     ph_names              names;
-    ph_err                err = {0};
-    if (ph_names_bridge(s, &names, &err)) {
-        ph_graph_fail(g, err.code, "%s", err.msg);
-        return;
-    }
-    int x = ph_graph_input(
-        g, "features", PH_F32,
-        ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(b->tokens_per_tile), ph_dim_of(b->d_in)));
-    x = ph_build_linear(g, &names, x, b->d_in, b->d_hidden, b->has_bias, "linear_1");
-    x = ph_build_act(g, x, b->act, "bridge.act");
-    x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, b->has_bias, "linear_2");
-    ph_graph_output(g, x, "visual");
+    int                   x = ph_build_bridge_input(g, s, &names, b->tokens_per_tile, b->d_in);
+    if (x < 0) return;
+    ph_graph_output(g, ph_build_projector(g, b, &names, x), "visual");
 }
 
 static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err) {

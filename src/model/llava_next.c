@@ -41,17 +41,9 @@ static int newline(ph_graph *g, const ph_spec *spec, const ph_source *s) {
 static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_bridge_spec *b = &spec->bridge;
     ph_names              names;
-    ph_err                err = {0};
-    if (ph_names_bridge(s, &names, &err)) {
-        ph_graph_fail(g, err.code, "%s", err.msg);
-        return;
-    }
-    int features = ph_graph_input(
-        g, "features", PH_F32,
-        ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(b->tokens_per_tile), ph_dim_of(b->d_in)));
-    int x = ph_build_linear(g, &names, features, b->d_in, b->d_hidden, b->has_bias, "linear_1");
-    x = ph_build_act(g, x, b->act, "bridge.act");
-    x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, b->has_bias, "linear_2");
+    int                   features = ph_build_bridge_input(g, s, &names, b->tokens_per_tile, b->d_in);
+    if (features < 0) return;
+    int x = ph_build_projector(g, b, &names, features);
     int line = ph_build_repeat(g, features, newline(g, spec, s), "newline");
     x = ph_graph_node(g, "Concat", PH_IN(x, line), PH_ATTRS(PH_INT("axis", 1)), "bridge.rows");
     ph_graph_output(g, x, "visual");

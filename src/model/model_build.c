@@ -119,3 +119,19 @@ ph_rc ph_pieces_run(ph_pieces *p, int n_visual, ph_err *err) {
     p->at[p->n++] = (ph_piece){.n_visual = n_visual};
     return PH_OK;
 }
+
+int ph_build_bridge_input(ph_graph *g, const ph_source *s, ph_names *names, int64_t n, int64_t d) {
+    ph_err err = {0};
+    if (ph_names_bridge(s, names, &err)) {
+        ph_graph_fail(g, err.code, "%s", err.msg);
+        return -1;
+    }
+    return ph_graph_input(g, "features", PH_F32,
+                          ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(n), ph_dim_of(d)));
+}
+
+int ph_build_projector(ph_graph *g, const ph_bridge_spec *b, const ph_names *names, int x) {
+    x = ph_build_linear(g, names, x, b->d_in, b->d_hidden, b->has_bias, "linear_1");
+    x = ph_build_act(g, x, b->act, "bridge.act");
+    return ph_build_linear(g, names, x, b->d_hidden, b->d_out, b->has_bias, "linear_2");
+}
