@@ -1,9 +1,9 @@
-/* flow_malloc.c - an allocator that can be told to abort: "a token allocates nothing" as a fact.
+/* malloc_guard.c - an allocator that can be told to abort: "this allocates nothing" as a fact.
  *
  * glibc offers its allocator under second names, so the usual ones can be taken
  * over here.  Sanitizers do the same and cannot share; then this file only says so.
  */
-#include "tests/unit/flow/flow_help.h"
+#include "tests/unit/unit.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -20,13 +20,13 @@
 
 static atomic_int held;
 
-void fh_hold_malloc(int hold) {
+void ut_hold_malloc(int hold) {
     atomic_store(&held, hold);
 }
 
 #if defined(HAS_SANITIZER) || !defined(__GLIBC__)
 
-int fh_can_hold_malloc(void) {
+int ut_can_hold_malloc(void) {
     return 0;
 }
 
@@ -38,7 +38,7 @@ extern void *__libc_realloc(void *p, size_t n);
 extern void *__libc_memalign(size_t align, size_t n);
 extern void  __libc_free(void *p);
 
-int fh_can_hold_malloc(void) {
+int ut_can_hold_malloc(void) {
     return 1;
 }
 

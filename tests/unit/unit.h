@@ -7,6 +7,11 @@
 
 extern int ut_failed;
 
+/* While held, an allocation or a release aborts the program (not under a sanitizer, which has the
+ * allocator to itself). */
+void ut_hold_malloc(int hold);
+int  ut_can_hold_malloc(void);
+
 /* The room's own tests; the Makefile names their table. */
 #define PH_TEST(name) void test_##name(void);
 #include PH_TESTS

@@ -69,8 +69,4 @@ ph_syms eh_syms(int64_t r, int64_t s, int64_t v, int64_t i, int64_t n);
 int eh_same(const float *a, const float *b, size_t n, const char *what);
 int eh_close_to(const float *got, const float *want, size_t n, float bound, const char *what);
 
-/* While held, an allocation aborts the program (not under a sanitizer, which has the allocator to itself). */
-void eh_hold_malloc(int hold);
-int  eh_can_hold_malloc(void);
-
 #endif

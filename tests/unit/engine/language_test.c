@@ -374,7 +374,7 @@ void test_language_no_malloc(void) {
         ph_syms syms = eh_syms(50, 50, 0, 0, 0);
         eh_bind(&l.run, syms, l.kv);
         ph_bind b = {.memory = l.run.memory, .bytes = l.run.bytes, .kv = l.kv};
-        eh_hold_malloc(1); /* from here on an allocation aborts */
+        ut_hold_malloc(1); /* from here on an allocation aborts */
         for (int from = 0; from < 100; from += from < 50 ? 50 : 1) {
             int n = from < 50 ? 50 : 1;
             syms = eh_syms(n, 1, 0, 0, 0);
@@ -385,7 +385,7 @@ void test_language_no_malloc(void) {
             ((int32_t *)at(&l, l.out_rows))[0] = n - 1;
             if (l.run.engine->def->run(l.run.program, &syms, NULL, &state, NULL)) break;
         }
-        eh_hold_malloc(0);
+        ut_hold_malloc(0);
         CHECK(ph_kv_length(l.kv, a) == 100 && state == PH_RUN_DONE);
     }
     close_on(&l);

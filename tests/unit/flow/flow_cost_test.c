@@ -23,9 +23,9 @@ static void no_malloc(const char *path, const char *const *pictures, int threads
     talk.q.n_stop = 2;
     ph_rc rc = t ? ph_turn_begin(t, &talk.q, &e) : PH_EBUG;
     while (!rc && ph_turn_stage(t) != PH_STAGE_sample) rc = ph_turn_walk(&t, 1, &e);
-    fh_hold_malloc(1);
+    ut_hold_malloc(1);
     while (!rc && ph_turn_stage(t) != PH_STAGE_done) rc = ph_turn_walk(&t, 1, &e);
-    fh_hold_malloc(0);
+    ut_hold_malloc(0);
     if (rc) fh_say(&e);
     ph_turn_close(t);
     ph_session_close(s);
@@ -34,7 +34,7 @@ static void no_malloc(const char *path, const char *const *pictures, int threads
 }
 
 void test_token_without_malloc(void) {
-    if (!fh_can_hold_malloc()) {
+    if (!ut_can_hold_malloc()) {
         printf("  a sanitizer has the allocator: nothing tried\n");
         return;
     }

@@ -61,7 +61,7 @@ static void flat(const char *path) {
     size_t after = anonymous();
     printf("  %-40s %zu kB after %d pictures, %zu kB after %d\n", path, before / 1024, WARM, after / 1024,
            PICTURES);
-    if (fh_can_hold_malloc()) /* a sanitizer keeps what was freed */
+    if (ut_can_hold_malloc()) /* a sanitizer keeps what was freed */
         CHECK_SAY(before && after <= before + before / 50 && before <= after + before / 50,
                   "%zu and %zu bytes", before, after);
     ph_turn_close(t);

@@ -62,8 +62,4 @@ ph_rc fh_drive_many(ph_turn *const *t, fh_talk *const *talk, fh_answer *out, siz
 /* Same ids, same stop, same bits of every logit?  Counts a failure and says where not. */
 int fh_same(const fh_answer *a, const fh_answer *b, const char *what);
 
-/* While held, an allocation or a release aborts the program (not under a sanitizer). */
-void fh_hold_malloc(int hold);
-int  fh_can_hold_malloc(void);
-
 #endif
