@@ -127,6 +127,13 @@ static json_t *isas(unsigned features) {
     return a;
 }
 
+static json_t *fusions(void) {
+    json_t *a = json_array();
+    for (int i = 0; ph_fusion_name(i); i++)
+        json_array_append_new(a, json_pack("{ss ss}", "name", ph_fusion_name(i), "what", ph_fusion_what(i)));
+    return a;
+}
+
 /* ---- as text ---- */
 
 enum { MARGIN = 17, WIDTH = 110 };
@@ -201,16 +208,18 @@ static void print_text(json_t *o) {
     print_picked("not here", json_object_get(o, "engines"), "is_here", 0);
     print_picked("kernels", json_object_get(o, "isas"), "is_used", 1);
     print_picked("not used", json_object_get(o, "isas"), "is_used", 0);
+    print_words("fusions", json_object_get(o, "fusions"));
 }
 
 ph_rc ph_cli_known(int is_json, ph_err *err) {
     unsigned features;
     PH_TRY(ph_kernels_features(getenv("PINHOLE_ISA"), &features, err));
-    json_t *o = json_pack("{ss so so so so so so so so so s[s] so so}", "version", PH_VERSION, "families",
+    json_t *o = json_pack("{ss so so so so so so so so so s[s] so so so}", "version", PH_VERSION, "families",
                           families(), "types", types(), "storages", storages(), "tokenizers", tokenizers(),
                           "pretokenizers", pretokenizers(), "chat_forms", chat_forms(), "pictures",
                           pictures(), "processors", processors(), "sounds", sounds(), "sound_processors",
-                          ph_audio_recipe_processor(), "engines", engines(), "isas", isas(features));
+                          ph_audio_recipe_processor(), "engines", engines(), "isas", isas(features),
+                          "fusions", fusions());
     if (!o) return PH_FAIL(err, PH_ENOMEM, "no memory for the lists");
     if (is_json) {
         ph_cli_print_json(o);

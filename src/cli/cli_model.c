@@ -62,6 +62,10 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
             {"--exact", 0, NULL,
              "block-typed weights meet floats instead of rows of 16 bits: slower, nearest the reference",
              PH_OPTION_FLAG, &s->is_exact},
+            {"--unfuse", 0, "LIST",
+             "joins of steps that are not done: all, or some of norm, group, act, gate, ...; same answers, "
+                 "slower",
+             PH_OPTION_TEXT, &c->unfuse},
             {"--engine", 0, "E", "an engine for all parts, or vision=E,language=E", PH_OPTION_TEXT, &c->engine},
             {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
              PH_OPTION_TEXT, &c->alpha},
@@ -172,6 +176,7 @@ ph_rc ph_cli_settle(ph_cli *c, ph_err *err) {
     if (c->kv && (!ph_dtype_from_name(c->kv, &c->session.kv_dtype) ||
                   (c->session.kv_dtype != PH_F32 && c->session.kv_dtype != PH_F16)))
         return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", c->kv);
+    PH_TRY(ph_fusions_of(c->unfuse, &c->session.unfused, err));
     c->session.pixels_max = c->max_pixels;
     c->session.isa = getenv("PINHOLE_ISA");
     c->session.log = &c->log;

@@ -79,7 +79,7 @@ ph_rc ph_command_options(const ph_command *self, ph_options *o, int argc, char *
 /* ---- models and sessions ---- */
 typedef struct ph_cli {
     /* what options set */
-    const char        *model, *mmproj, *template_path, *engine, *alpha, *kv;
+    const char        *model, *mmproj, *template_path, *engine, *alpha, *kv, *unfuse;
     ph_texts           images;
     ph_session_options session;
     ph_sampling        sampling;

@@ -1,6 +1,7 @@
 /* engine.c - the table of engines. */
 #include "engine/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const ph_engine_def *const engines[] = {
@@ -8,6 +9,50 @@ static const ph_engine_def *const engines[] = {
 #include "engine/engine.def"
 #undef PH_ENGINE
 };
+
+static const struct {
+    const char *name, *what;
+} fusions[] = {
+#define PH_FUSION(name, what) {#name, what},
+#include "engine/fusion.def"
+#undef PH_FUSION
+};
+
+const char *ph_fusion_name(int i) {
+    return i >= 0 && i < PH_N_FUSIONS ? fusions[i].name : NULL;
+}
+
+const char *ph_fusion_what(int i) {
+    return i >= 0 && i < PH_N_FUSIONS ? fusions[i].what : NULL;
+}
+
+/* The fusion called name[0 .. n); PH_N_FUSIONS: none. */
+static int fusion_called(const char *name, size_t n) {
+    int i = 0;
+    while (i < PH_N_FUSIONS && (strncmp(fusions[i].name, name, n) || fusions[i].name[n])) i++;
+    return i;
+}
+
+ph_rc ph_fusions_of(const char *list, unsigned *out, ph_err *err) {
+    char   known[160] = "";
+    size_t n = 0, at = 0;
+    *out = 0;
+    for (const char *s = list; s; s = s[n] ? s + n + 1 : NULL) {
+        n = strcspn(s, ",");
+        int i = fusion_called(s, n);
+        if (i < PH_N_FUSIONS)
+            *out |= 1u << i;
+        else if (n == 3 && !strncmp(s, "all", 3))
+            *out |= (1u << PH_N_FUSIONS) - 1;
+        else {
+            for (int k = 0; k < PH_N_FUSIONS; k++)
+                at += (size_t)snprintf(known + at, sizeof known - at, " %s", fusions[k].name);
+            return PH_FAIL(err, PH_EUSAGE, "no fusion '%.*s'; known are all%s", n > 32 ? 32 : (int)n, s,
+                           known);
+        }
+    }
+    return PH_OK;
+}
 
 size_t ph_engine_count(void) {
     return sizeof engines / sizeof *engines;

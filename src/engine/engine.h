@@ -25,7 +25,20 @@ typedef struct ph_engine_env {
     ph_trace         *trace; /* or NULL */
     int               is_deterministic;
     int is_exact; /* block-typed weights meet floats, not rows of 16 bits: slower, the reference's numbers */
+    unsigned unfused; /* bits 1 << PH_FUSE_*: what must not be joined */
 } ph_engine_env;
+
+/* What an engine may join: fusion.def. */
+enum {
+#define PH_FUSION(name, what) PH_FUSE_##name,
+#include "engine/fusion.def"
+#undef PH_FUSION
+    PH_N_FUSIONS
+};
+const char *ph_fusion_name(int i); /* NULL past the last */
+const char *ph_fusion_what(int i); /* one line for a human */
+/* "norm,act", "all" or NULL (none) to bits.  Errors: PH_EUSAGE a name that is none (lists them). */
+ph_rc ph_fusions_of(const char *list, unsigned *out, ph_err *err);
 
 typedef struct ph_engine { /* first member of each engine's own struct */
     const ph_engine_def *def;

@@ -93,7 +93,8 @@ static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_er
                                 .kernels = &s->kernels,
                                 .trace = s->trace,
                                 .is_deterministic = 1,
-                                .is_exact = s->how.is_exact};
+                                .is_exact = s->how.is_exact,
+                                .unfused = s->how.unfused};
     if (!def) {
         char known[128] = "";
         for (size_t i = 0, at = 0; i < ph_engine_count() && at < sizeof known; i++)

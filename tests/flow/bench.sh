@@ -73,6 +73,7 @@ expect 3 'nosuch.json' "no such file" "${tiny[@]}" --compare nosuch.json
 expect 0 '^decode ' "--image" "${tiny[@]}" --no-limits --no-cold --image "$root/examples/panel1.png"
 expect 0 'picture 64x48 \(made\)' "--image-size" "${tiny[@]}" --no-limits --no-cold --image-size 64x48
 expect 0 '^step +1 +4 ' "--depth" "${tiny[@]}" --no-limits --no-cold --depth 40
+expect 0 '^step ' "--unfuse" "${tiny[@]}" --no-limits --no-cold --unfuse norm,rope,all
 PINHOLE_ISA=ref expect 0 'kernels ref' "PINHOLE_ISA" -t 1 -p 4 -n 1 --rounds 1 --read-size 8MB -q --image-size 16x16
 holds "cold rows only when they are wanted" bash -c '! grep -q load_cold out || grep -q "kernels ref" out'
 
@@ -83,6 +84,7 @@ expect 2 'at most 8' "-t of nine" -t 1,2,3,4,5,6,7,8,9
 expect 2 'WIDTHxHEIGHT' "--image-size 5" --image-size 5
 expect 2 '0 rounds' "--rounds 0" --rounds 0
 expect 2 '--worse' "--worse 2" --worse 2
+expect 2 "no fusion 'nix'; known are all norm" "--unfuse nix" --unfuse norm,nix
 expect 2 'prompt of 0' "-p 0" -p 0
 expect 2 'unknown option|--rounds' "--round" --round 2
 expect 3 'context' "-p beyond the context" -t 1 -p 100000

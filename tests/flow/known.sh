@@ -17,7 +17,7 @@ ok() { # NAME COMMAND...
 }
 rows() { sed -nE "s/^$1\(\"?([^,)\"]+).*/\1/p" "$2"; }
 # The list under a key, and the names in it, one a line: of strings, or of objects with a name.
-keys=(families types storages tokenizers pretokenizers chat_forms pictures processors sounds sound_processors engines isas)
+keys=(families types storages tokenizers pretokenizers chat_forms pictures processors sounds sound_processors engines isas fusions)
 list() {
     local i=0
     while [ "${keys[$i]}" != "$1" ]; do i=$((i + 1)); done
@@ -62,6 +62,7 @@ ok types same types PH_DTYPE src/tensor/dtype.def
 ok pre-tokenizers same pretokenizers PH_PRETOK src/text/pretok.def
 ok pictures same pictures PH_IMAGE src/image/format.def
 ok engines same engines PH_ENGINE src/engine/engine.def
+ok fusions same fusions PH_FUSION src/engine/fusion.def
 ok tokenizers as_many tokenizers PH_TEXT_MODEL src/text/model.def
 ok planes as_many storages PH_STORAGE src/tensor/storage.def
 ok "the text says the same" in_text

@@ -54,7 +54,8 @@ static int cached_can(const ph_graph *g, int node) {
 
 int ph_cached_takes(const ph_builder *b, int node) {
     const ph_node *n = &b->g->node[node];
-    if (!ph_spin_can(b->g, node) || b->g->value[n->in[0]].shape.rank != 2 || !ph_build_is_alone(b, n->out[0]))
+    if (!ph_build_fuses(b, PH_FUSE_rope) || !ph_spin_can(b->g, node) ||
+        b->g->value[n->in[0]].shape.rank != 2 || !ph_build_is_alone(b, n->out[0]))
         return 0;
     int            use = ph_build_use(b, n->out[0], 0);
     const ph_node *a = &b->g->node[use];
@@ -63,7 +64,8 @@ int ph_cached_takes(const ph_builder *b, int node) {
 
 int ph_cached_norms(const ph_builder *b, int node) {
     const ph_node *n = &b->g->node[node];
-    if (!ph_norm_can(b->g, node) || !ph_build_is_alone(b, n->out[0])) return 0;
+    if (!ph_build_fuses(b, PH_FUSE_headnorm) || !ph_norm_can(b->g, node) || !ph_build_is_alone(b, n->out[0]))
+        return 0;
     int flat = ph_build_use(b, n->out[0], 0), value = b->g->node[flat].out[0];
     if (!ph_build_is(b, flat, "Reshape") || !ph_build_is_alone(b, value)) return 0;
     int spin = ph_build_use(b, value, 0);

@@ -92,7 +92,7 @@ static int only_use(const ph_builder *b, int value) {
 /* value, and the activation that alone reads it: *value moves behind it. */
 static void take_act(ph_builder *b, part *t, int *value) {
     int next = only_use(b, *value);
-    if (next < 0 || b->is_done[next]) return;
+    if (next < 0 || b->is_done[next] || !ph_build_fuses(b, PH_FUSE_act)) return;
     ph_map_fn *act = ph_map_of(b->g, next, ph_native_kernels(b->p));
     if (!act) return;
     t->act = act;
@@ -126,7 +126,7 @@ static int residual_of(const ph_builder *b, int value) {
 }
 
 static ph_rc take_residual(ph_builder *b, part *t, int *value, ph_err *err) {
-    int other = residual_of(b, *value);
+    int other = ph_build_fuses(b, PH_FUSE_residual) ? residual_of(b, *value) : -1;
     if (other < 0) return PH_OK;
     PH_TRY(ph_build_buffer(b, other, &t->residual, err));
     pass(b, value);
@@ -143,7 +143,7 @@ static int is_column(const ph_shape *s, const ph_shape *of) {
 
 /* Gates before the sum with the residual: a Mul with one number, or with one a row. */
 static ph_rc take_scales(ph_builder *b, part *t, int *value, ph_err *err) {
-    while (t->n_scales < SCALES_MAX) {
+    while (t->n_scales < SCALES_MAX && ph_build_fuses(b, PH_FUSE_scale)) {
         int other = other_side(b, *value, "Mul"), i = t->n_scales;
         if (other < 0) return PH_OK;
         const ph_value *v = &b->g->value[other];
@@ -171,7 +171,8 @@ static ph_rc take_post(ph_builder *b, const fused *f, part *t, int *value, int *
     int    norm = only_use(b, *value), other;
     size_t most;
     void  *left;
-    if (norm < 0 || b->is_done[norm] || !ph_norm_can(b->g, norm)) return PH_OK;
+    if (norm < 0 || b->is_done[norm] || !ph_norm_can(b->g, norm) || !ph_build_fuses(b, PH_FUSE_post))
+        return PH_OK;
     if ((other = residual_of(b, b->g->node[norm].out[0])) < 0) return PH_OK;
     PH_TRY(ph_norm_of(b, norm, &t->post, err));
     PH_TRY(ph_build_buffer(b, other, &t->residual, err));
@@ -195,6 +196,7 @@ static ph_rc take_rest(ph_builder *b, const fused *f, part *t, int *value, int *
 
 /* Parts whose values meet in one Mul become gate and up. */
 static void pair_up(ph_builder *b, fused *f, int *value) {
+    if (!ph_build_fuses(b, PH_FUSE_gate)) return;
     for (int i = 0; i < f->n_parts; i++)
         for (int j = 0; j < f->n_parts; j++) {
             int next = only_use(b, value[i]);
@@ -236,8 +238,8 @@ static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
 static ph_rc take_group(ph_builder *b, fused *f, int node, int rows, int *value, ph_err *err) {
     for (int i = 0; i < ph_build_n_uses(b, rows) && f->n_parts < GROUP_MAX; i++) {
         int next = ph_build_use(b, rows, i);
-        if (next < node || next > node + GROUP_REACH || b->is_done[next] || !ph_linear_can(b->g, next) ||
-            b->g->node[next].in[0] != rows)
+        if (next < node || next > node + (ph_build_fuses(b, PH_FUSE_group) ? GROUP_REACH : 0) ||
+            b->is_done[next] || !ph_linear_can(b->g, next) || b->g->node[next].in[0] != rows)
             continue;
         value[f->n_parts] = b->g->node[next].out[0];
         PH_TRY(take_part(b, &f->part[f->n_parts++], next, err));

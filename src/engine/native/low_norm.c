@@ -57,7 +57,7 @@ void ph_norm_rows(const ph_kernels *k, const ph_norm *n, float *y, const float *
 }
 
 static int is_for_linears(const ph_builder *b, int value) {
-    if (b->is_pinned[value] || !ph_build_n_uses(b, value)) return 0;
+    if (b->is_pinned[value] || !ph_build_n_uses(b, value) || !ph_build_fuses(b, PH_FUSE_norm)) return 0;
     for (int i = 0; i < ph_build_n_uses(b, value); i++) {
         int next = ph_build_use(b, value, i);
         if (!ph_linear_can(b->g, next) || b->g->node[next].in[0] != value) return 0;

@@ -172,6 +172,10 @@ int         ph_build_use(const ph_builder *b, int value, int i); /* node */
 int         ph_build_is_alone(const ph_builder *b, int value);   /* one reader, and nobody else sees it */
 int         ph_build_is_ready(const ph_builder *b, int value); /* input, constant, or made by a step so far */
 const char *ph_build_op_name(const ph_builder *b, int node);
+/* May the engine do what this row of fusion.def says? */
+static inline int ph_build_fuses(const ph_builder *b, int fusion) {
+    return !(b->p->base.engine->env.unfused >> fusion & 1);
+}
 /* The buffer of a value, made at first use. */
 ph_rc ph_build_buffer(ph_builder *b, int value, int *out, ph_err *err);
 /* `value` is the same bytes as `of`. */

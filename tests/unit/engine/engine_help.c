@@ -92,7 +92,8 @@ int eh_open(eh_run *r, const ph_graph *g, int threads, unsigned features, ph_sym
     CHECK(def && def == ph_engine_at(0));
     ph_compile    how = {.max = max, .tap = tap, .n_taps = n_taps};
     ph_rc         rc = ph_threads_open(&r->threads, threads, &err);
-    ph_engine_env env = {.threads = r->threads, .kernels = &r->kernels};
+    ph_engine_env env = {
+        .threads = r->threads, .kernels = &r->kernels, .trace = eh_trace, .unfused = eh_unfused};
     if (!rc) rc = def->probe(&err);
     if (!rc) rc = def->open(&r->engine, &env, &err);
     if (!rc) rc = def->compile(r->engine, g, &how, &r->program, &err);
@@ -146,6 +147,9 @@ typedef struct feeds {
     ph_feed at[16];
     size_t  n;
 } feeds;
+
+unsigned  eh_unfused;
+ph_trace *eh_trace;
 
 static void make_feeds(const ph_graph *g, const ph_syms *syms, int64_t index_below, feeds *f,
                        ph_arena *arena) {

@@ -35,6 +35,9 @@ typedef struct eh_run {
     size_t         bytes;
 } eh_run;
 enum { EH_GUARD = 4096 };
+/* Of engines opened from here on. */
+extern unsigned  eh_unfused;
+extern ph_trace *eh_trace;
 /* features: of ph_kernels_init; taps may be NULL.  Fails the test and returns 0 when something cannot be
  * opened. */
 int  eh_open(eh_run *r, const ph_graph *g, int threads, unsigned features, ph_syms max, const ph_tap *tap,

@@ -182,6 +182,49 @@ void test_language_threads_chunks(void) {
     free(got);
 }
 
+/* All of a sequence on a new program; how many steps that took. */
+static size_t steps_of_all(const eh_lm *m, ph_graph *g, float *out) {
+    enum { SPANS_MAX = 1 << 10 };
+    lm       l;
+    size_t   n = 0;
+    ph_span *span = calloc(SPANS_MAX, sizeof *span);
+    CHECK(span && !ph_trace_open(&eh_trace, SPANS_MAX, NULL));
+    if (open_on(&l, m, g, 2, ph_cpu_features())) {
+        feed_all(&l, 3, 64, out);
+        n = ph_trace_spans(eh_trace, span, SPANS_MAX);
+    }
+    close_on(&l);
+    ph_trace_close(eh_trace);
+    eh_trace = NULL;
+    free(span);
+    return n;
+}
+
+/* Each row of fusion.def switched off, and all of them: the same bits, and more steps where it is used. */
+void test_language_unfused(void) {
+    eh_store s;
+    eh_lm    m = odd_model();
+    float   *want = logits_room(), *got = logits_room();
+    m.normed = 2;
+    eh_store_open(&s);
+    ph_graph *g = eh_lm_graph(&m, &s);
+    size_t    fused = steps_of_all(&m, g, want);
+    for (int i = 0; i <= PH_N_FUSIONS; i++) {
+        const char *name = i < PH_N_FUSIONS ? ph_fusion_name(i) : "all";
+        CHECK(!ph_fusions_of(name, &eh_unfused, NULL));
+        size_t n = steps_of_all(&m, g, got);
+        eh_same(got, want, (size_t)(TOKENS * m.vocab), name);
+        /* This model has no factors, and norms behind every sum. */
+        int is_used = i != PH_FUSE_scale && i != PH_FUSE_residual;
+        CHECK_SAY(is_used ? n > fused : n == fused, "%s: %zu steps, fused %zu", name, n, fused);
+    }
+    eh_unfused = 0;
+    ph_graph_close(g);
+    eh_store_close(&s);
+    free(want);
+    free(got);
+}
+
 /* A prompt chunk of one sequence, one row of two others between: each has the bits that it has alone. */
 void test_language_neighbours(void) {
     eh_store s;
