@@ -209,13 +209,24 @@ static json_t *vision_config(const ph_model *m) {
     return o;
 }
 
+static void set_feature_layers(json_t *o, const ph_tower *t) {
+    json_t *list = json_array();
+    for (int i = 0; i < t->n_features; i++)
+        json_array_append_new(list, json_integer(t->feature[i] - t->n_layers - 1));
+    if (t->n_features)
+        json_object_set(o, "vision_feature_layer", list);
+    else
+        set_int(o, "vision_feature_layer", t->n_used - t->n_layers - 1);
+    json_decref(list);
+}
+
 static void picture_keys(json_t *o, const ph_model *m) {
     const ph_tower *t = &m->spec.tower;
     if (m->spec.image_token >= 0) {
         set_int(o, "image_token_id", m->spec.image_token);
         set_int(o, "image_token_index", m->spec.image_token);
     }
-    set_int(o, "vision_feature_layer", t->n_used - t->n_layers - 1);
+    set_feature_layers(o, t);
     set_text(o, "vision_feature_select_strategy", t->drop_class ? "default" : "full");
     set_text(o, "projector_hidden_act", act_name(m->spec.bridge.act));
     set_bool(o, "multimodal_projector_bias", m->spec.bridge.has_bias);

@@ -136,7 +136,9 @@ void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {
     if (m->spec.image_token >= 0) put_int(to, part, "image_token_id", m->spec.image_token);
     if (m->recipe.do_split && m->recipe.size.longest_edge > 0)
         put_int(to, part, "preproc_image_size", m->recipe.size.longest_edge);
-    if (t->n_used == t->n_layers) return;
-    ph_gguf_put_array(to, "clip.vision.feature_layer", PH_GGUF_I32, 1);
-    ph_gguf_add_int(to, t->n_used);
+    if (t->n_used == t->n_layers && !t->n_features) return;
+    ph_gguf_put_array(to, "clip.vision.feature_layer", PH_GGUF_I32,
+                      t->n_features ? (size_t)t->n_features : 1);
+    if (!t->n_features) ph_gguf_add_int(to, t->n_used);
+    for (int i = 0; i < t->n_features; i++) ph_gguf_add_int(to, t->feature[i]);
 }

@@ -1,7 +1,7 @@
-/* llava.c - LLaVA-1.5: a CLIP tower, a two-layer MLP, any text family of ours.
+/* llava.c - LLaVA-1.5: a tower of CLIP or SigLIP, a two-layer MLP, any text family of ours.
  *
  * Features are the hidden states of the layer that the config chooses (-2 by
- * default), the CLS token left out; each becomes one visual token.  A picture
+ * default), or of several side by side, the CLS token left out; each becomes one visual token.  A picture
  * stands in the prompt as one run of them, with no marks around.
  * Source: arXiv:2310.03744; reference: transformers modeling_llava.py.
  */
@@ -10,46 +10,87 @@
 #include <string.h>
 
 /* Hidden state `layer` counts from the embeddings (0) to the last layer (n_layers); negative from the end. */
-static ph_rc choose_layer(const ph_source *s, ph_spec *spec, ph_err *err) {
-    ph_keys     top = ph_keys_top(s);
-    ph_tower   *t = &spec->tower;
-    const char *strategy;
-    int         layer;
-    PH_TRY(ph_keys_int_or(&top, "vision_feature_layer", -1024, 1024, -2, &layer, err));
-    PH_TRY(ph_keys_text_or(&top, "vision_feature_select_strategy", "default", &strategy, err));
-    int used = layer < 0 ? t->n_layers + 1 + layer : layer;
+static ph_rc resolve(const ph_keys *top, const ph_tower *t, int64_t layer, int *out, ph_err *err) {
+    int64_t used = layer < 0 ? t->n_layers + 1 + layer : layer;
     if (used < 0 || used > t->n_layers)
-        return PH_FAIL(err, PH_EFORMAT, "%s: vision_feature_layer %d, but the tower has %d layers", top.where,
-                       layer, t->n_layers);
-    /* GGUF towers were cut after the chosen layer when they were written. */
-    t->n_used = s->is_gguf && !ph_keys_has(&top, "vision_feature_layer") ? t->n_layers : used;
+        return PH_FAIL(err, PH_EFORMAT, "%s: vision_feature_layer %d, but the tower has %d layers",
+                       top->where, (int)layer, t->n_layers);
+    *out = (int)used;
+    return PH_OK;
+}
+
+static int is_list(const ph_keys *k, const char *name) {
+    if (k->gguf) return 0;
+    ph_json v = ph_json_get(&k->object, name);
+    return ph_json_kind_of(&v) == PH_JSON_ARRAY;
+}
+
+/* One number, or several whose features stand side by side.  GGUF towers were cut after the last of them. */
+static ph_rc choose_layers(const ph_keys *top, ph_tower *t, ph_err *err) {
+    int64_t layer[PH_FEATURES_MAX] = {-2};
+    size_t  n = 1;
+    if (top->gguf && !ph_keys_has(top, "vision_feature_layer")) return PH_OK;
+    if (top->gguf || is_list(top, "vision_feature_layer")) {
+        PH_TRY(ph_keys_ints_or(top, "vision_feature_layer", layer, PH_FEATURES_MAX, &n, err));
+        if (!n) return PH_FAIL(err, PH_EFORMAT, "%s: vision_feature_layer lists no layer", top->where);
+    } else {
+        int one;
+        PH_TRY(ph_keys_int_or(top, "vision_feature_layer", -PH_LAYERS_MAX, PH_LAYERS_MAX, -2, &one, err));
+        layer[0] = one;
+    }
+    t->n_used = 0;
+    for (size_t i = 0; i < n; i++) {
+        PH_TRY(resolve(top, t, layer[i], &t->feature[i], err));
+        if (t->feature[i] > t->n_used) t->n_used = t->feature[i];
+    }
+    t->n_features = n > 1 ? (int)n : 0;
+    return PH_OK;
+}
+
+/* Which rows: with the class token, or without; a tower of SigLIP's line has none, and `default` would leave
+ * out its first patch. */
+static ph_rc choose_rows(const ph_keys *top, ph_tower *t, ph_err *err) {
+    const char *strategy;
+    PH_TRY(ph_keys_text_or(top, "vision_feature_select_strategy", "default", &strategy, err));
     if (strcmp(strategy, "default") && strcmp(strategy, "full"))
         return PH_FAIL(err, PH_EUNSUP, "%s: vision_feature_select_strategy '%s'; default and full are known",
-                       top.where, strategy);
+                       top->where, strategy);
     t->drop_class = !strcmp(strategy, "default");
     return PH_OK;
 }
 
+static ph_rc read_tower(const ph_source *s, const ph_keys *top, ph_tower *t, ph_err *err) {
+    ph_keys     vision = ph_keys_vision(s);
+    const char *type = vision.gguf ? NULL : ph_keys_type(&vision);
+    int         is_siglip = type && !strcmp(type, "siglip_vision_model");
+    PH_TRY(ph_tower_read(&vision, t, err));
+    if (vision.gguf) is_siglip = !ph_weights_find(ph_source_vision_weights(s), "v.class_embd");
+    t->has_class = t->has_pre_norm = !is_siglip;
+    t->has_patch_bias = is_siglip;
+    PH_TRY(choose_layers(top, t, err));
+    PH_TRY(choose_rows(top, t, err));
+    if (vision.gguf && is_siglip)
+        t->drop_class = 0; /* these files say no strategy, and leave out what is none */
+    return PH_OK;
+}
+
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
-    ph_keys   vision = ph_keys_vision(s), top = ph_keys_top(s);
+    ph_keys   top = ph_keys_top(s);
     ph_tower *t = &out->tower;
     if (s->is_gguf && ph_gguf_find(&s->mmproj, "clip.vision.image_grid_pinpoints"))
         return PH_FAIL(err, PH_EUNSUP,
                        "%s: tiles by grid pinpoints (LLaVA-NeXT) are not read from GGUF files: give the "
                        "Hugging Face directory",
                        s->mmproj.name);
-    PH_TRY(ph_tower_read(&vision, t, err));
-    t->has_class = 1;
-    t->has_pre_norm = 1;
-    PH_TRY(choose_layer(s, out, err));
+    PH_TRY(read_tower(s, &top, t, err));
     PH_TRY(ph_keys_act_or(&top, "projector_hidden_act", PH_ACT_GELU, &out->bridge.act, err));
     PH_TRY(ph_keys_bool_or(&top, "multimodal_projector_bias", 1, &out->bridge.has_bias, err));
     PH_TRY(ph_keys_image_token(&top, &out->image_token, err));
     out->bridge.shuffle = 1;
-    out->bridge.d_in = t->d;
+    out->bridge.d_in = t->d * (t->n_features ? t->n_features : 1);
     out->bridge.d_hidden = out->text.d_model;
     out->bridge.d_out = out->text.d_model;
-    out->bridge.tokens_per_tile = ph_tower_patches(t) + (t->drop_class ? 0 : 1);
+    out->bridge.tokens_per_tile = ph_tower_patches(t) + t->has_class - t->drop_class;
     out->image_marker = "<image>";
     out->image_after = "\n";
     return PH_OK;

@@ -10,16 +10,12 @@
  */
 #include "model/family.h"
 
-#include <string.h>
-
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
-    ph_keys     vision = ph_keys_vision(s), top = ph_keys_top(s);
-    const char *type = ph_keys_type(&vision);
-    ph_tower   *t = &out->tower;
+    ph_keys   top = ph_keys_top(s);
+    ph_tower *t = &out->tower;
     PH_TRY(ph_family_llava.spec(s, out, err));
-    if (type && !strcmp(type, "siglip_vision_model")) { /* no class token: all rows are patches */
-        t->has_class = t->has_pre_norm = t->drop_class = 0;
-        t->has_patch_bias = 1;
+    if (!t->has_class) { /* all rows are patches */
+        t->drop_class = 0;
     } else if (!t->drop_class) {
         return PH_FAIL(
             err, PH_EUNSUP,

@@ -63,6 +63,8 @@ typedef struct ph_decoder {
     uint8_t       layer_kind[PH_LAYERS_MAX]; /* index into kind */
 } ph_decoder;
 
+enum { PH_FEATURES_MAX = 16 };
+
 /* What a checkpoint calls the parts of its tower.  NULL stands for CLIP's own word. */
 typedef struct ph_tower_words {
     const char *patch, *class_token, *position; /* patch: without ".weight" */
@@ -81,23 +83,25 @@ static inline int ph_decoder_ids(const ph_decoder *d) {
 /* A vision transformer of the CLIP / SigLIP line: [I, 3, image, image] in, [I, n_patches, d] out.  Zero is
  * CLIP's own choice. */
 typedef struct ph_tower {
-    int                   n_layers, d, n_heads, d_ff;
-    int                   image, patch; /* pixels a side */
-    ph_act                act;
-    float                 norm_eps;
-    int                   tiles;         /* of one picture, seen together; 0: each tile by itself */
-    int                   has_class;     /* a CLS token stands first */
-    int                   has_pre_norm;  /* layer norm after the embeddings (CLIP) */
-    int                   has_post_norm; /* layer norm after the last layer (SigLIP) */
-    int                   has_patch_bias;
-    int                   n_used;      /* layers that are run: those above the chosen feature layer are not */
-    int                   drop_class;  /* the features leave the CLS token out */
-    int                   is_rms;      /* layers' norms are RMSNorm (InternViT-6B) */
-    int                   has_qk_norm; /* q and k are normalised, all heads together */
-    int                   is_fused;    /* q, k, v are one weight (BLIP-2) */
-    int                   has_no_qkv_bias, has_no_position;
-    int                   has_scale; /* what a layer adds is scaled, an element at a time (InternViT) */
-    const ph_tower_words *words;     /* NULL: CLIP's */
+    int    n_layers, d, n_heads, d_ff;
+    int    image, patch; /* pixels a side */
+    ph_act act;
+    float  norm_eps;
+    int    tiles;         /* of one picture, seen together; 0: each tile by itself */
+    int    has_class;     /* a CLS token stands first */
+    int    has_pre_norm;  /* layer norm after the embeddings (CLIP) */
+    int    has_post_norm; /* layer norm after the last layer (SigLIP) */
+    int    has_patch_bias;
+    int    n_used;                /* layers that are run: those above the chosen feature layer are not */
+    int    n_features;            /* hidden states that stand side by side in the features; 0: n_used's */
+    int feature[PH_FEATURES_MAX]; /* [n_features] their layers, 0 the embeddings, in order of the features */
+    int drop_class;               /* the features leave the CLS token out */
+    int is_rms;                   /* layers' norms are RMSNorm (InternViT-6B) */
+    int has_qk_norm;              /* q and k are normalised, all heads together */
+    int is_fused;                 /* q, k, v are one weight (BLIP-2) */
+    int has_no_qkv_bias, has_no_position;
+    int has_scale;               /* what a layer adds is scaled, an element at a time (InternViT) */
+    const ph_tower_words *words; /* NULL: CLIP's */
 } ph_tower;
 
 /* What a tower over packed patches has besides: rows [N, d] with segments instead of tiles (Qwen2-VL's line).

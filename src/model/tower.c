@@ -2,7 +2,7 @@
  *
  *     pixels [I, 3, h, w] ─ Conv patch ─ [I, N, d] ─ (CLS) ─ + position ─ (norm) ─┬─ norm ─ attention ─ Add
  *                                                                   per layer     └─ norm ─ fc1 act fc2 ─ Add
- *     ─ (norm) ─ (without CLS) ─ features [I, N, d]
+ *     ─ (norm) ─ (without CLS) ─ features [I, N, d]; of several layers, side by side: [I, N, n_features * d]
  *
  * What towers of this line do otherwise, and what they call it, is data in ph_tower.
  * Only the layers up to the chosen feature layer are built: those above it are neither read nor counted.
@@ -271,14 +271,23 @@ static int without_class(const deck *b, int x) {
     return ph_graph_node(b->g, "Slice", PH_IN(x, from, to, axes), PH_NO_ATTRS, "features.rows");
 }
 
+/* The hidden states that were chosen, side by side.  hidden: [n_used + 1] */
+static int side_by_side(const deck *b, const int *hidden) {
+    int in[PH_FEATURES_MAX], n = b->t->n_features;
+    for (int i = 0; i < n; i++) in[i] = hidden[b->t->feature[i]];
+    return ph_graph_node(b->g, "Concat", in, n, PH_ATTRS(PH_INT("axis", 2)), "features.layers");
+}
+
 void ph_tower_build(ph_graph *g, const ph_tower *t, const ph_names *n) {
     const ph_weight *fc1 = ph_names_find(n, "encoder.layers.0.mlp.fc1.weight");
     deck             b = {.g = g, .t = t, .names = n, .w = words_of(t, n)};
+    int              hidden[PH_LAYERS_MAX + 1];
     b.is_swapped = n->is_gguf && fc1 && fc1->rank == 2 && fc1->dim[0] == t->d && fc1->dim[1] == t->d_ff &&
                    t->d != t->d_ff;
     g->modality = PH_MOD_VISION;
-    int x = embed(&b);
-    for (int i = 0; i < t->n_used && !g->rc; i++) x = layer(&b, x, i);
+    int x = hidden[0] = embed(&b);
+    for (int i = 0; i < t->n_used && !g->rc; i++) x = hidden[i + 1] = layer(&b, x, i);
+    if (t->n_features && !g->rc) x = side_by_side(&b, hidden);
     if (t->has_post_norm) x = norm(&b, x, b.w.post_norm, "vision.normed");
     if (t->drop_class) x = without_class(&b, x);
     ph_graph_output(g, x, "features");

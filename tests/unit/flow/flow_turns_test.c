@@ -118,6 +118,7 @@ void test_turns_tiles(void) {
     turns_of(SET "vlm_gemma3", 1);
     turns_of(SET "vlm_internvl", 1);
     turns_of(SET "vlm_llava_next", 1);
+    turns_of(SET "vlm_llava_siglip", 1);
 }
 
 void test_turns_packed(void) {
