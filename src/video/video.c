@@ -1,18 +1,11 @@
-/* video.c - the frames' bitmaps, and the process that decodes them.
- *
- * The libraries take tens of megabytes and meet a stranger's bytes: they are loaded by a child that sends the
- * frames through a pipe and ends.  The process that answers never holds them, and a decoder that crashes is a
- * bad file.
- */
+/* video.c - the frames' bitmaps, and what a video may cost. */
 #include "video/video.h"
 
 #include "base/mem.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static void put32(uint8_t *at, uint32_t v) {
     for (int i = 0; i < 4; i++) at[i] = (uint8_t)(v >> (8 * i));
@@ -55,112 +48,25 @@ void ph_video_close(ph_video *v) {
     v->n_frames = 0;
 }
 
-/* ---- in a process of its own ---- */
-#ifdef PH_HAS_FFMPEG
-
-/* What comes through the pipe before the frames. */
-typedef struct reply {
-    ph_rc         rc;
-    ph_err        err;
-    ph_video_info info;
-    int           n_frames;
-    size_t        frame_bytes;
-} reply;
-
-static int send_all(int to, const void *bytes, size_t n) {
-    const unsigned char *at = bytes;
-    while (n) {
-        ssize_t got = write(to, at, n);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return 0;
-        at += got;
-        n -= (size_t)got;
-    }
-    return 1;
+ph_video_how ph_video_settled(const ph_video_how *how) {
+    ph_video_how h = *how;
+    if (!h.pixels_max || h.pixels_max > INT_MAX) h.pixels_max = PH_VIDEO_FRAME_PIXELS;
+    if (!h.decoded_max) h.decoded_max = PH_VIDEO_DECODED;
+    if (!h.memory_max) h.memory_max = PH_VIDEO_MEMORY;
+    if (h.packets_max <= 0) h.packets_max = PH_VIDEO_PACKETS;
+    if (h.seconds_max <= 0) h.seconds_max = PH_VIDEO_SECONDS;
+    if (h.clock_max <= 0)
+        h.clock_max =
+            h.seconds_max < INT_MAX / PH_VIDEO_PATIENCE ? PH_VIDEO_PATIENCE * h.seconds_max : INT_MAX;
+    return h;
 }
-
-static int receive_all(int from, void *bytes, size_t n) {
-    unsigned char *at = bytes;
-    while (n) {
-        ssize_t got = read(from, at, n);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return 0;
-        at += got;
-        n -= (size_t)got;
-    }
-    return 1;
-}
-
-/* Frames are given back as they are sent: both processes together hold each once. */
-static void child(int to, const uint8_t *bytes, size_t n, const ph_video_how *how) {
-    ph_video *v = calloc(1, sizeof *v);
-    reply    *r = calloc(1, sizeof *r);
-    if (!v || !r) _exit(1);
-    r->rc = ph_ffmpeg_read(v, bytes, n, how, &r->err);
-    r->info = v->info;
-    r->n_frames = r->rc ? 0 : v->n_frames;
-    r->frame_bytes = v->frame_bytes;
-    int ok = send_all(to, r, sizeof *r);
-    for (int i = 0; ok && i < r->n_frames; i++) {
-        ok = send_all(to, v->frame[i], v->frame_bytes);
-        free(v->frame[i]);
-    }
-    _exit(0);
-}
-
-static ph_rc take_frames(ph_video *out, int from, const reply *r, ph_err *err) {
-    out->info = r->info;
-    out->frame_bytes = r->frame_bytes;
-    for (int i = 0; i < r->n_frames; i++) {
-        uint8_t *b = malloc(r->frame_bytes);
-        if (!b) return PH_FAIL(err, PH_ENOMEM, "frame %d of a video, %zu bytes", i, r->frame_bytes);
-        out->frame[out->n_frames++] = b;
-        if (!receive_all(from, b, r->frame_bytes))
-            return PH_FAIL(err, PH_EFORMAT, "the video's decoder ended early, at frame %d of %d", i,
-                           r->n_frames);
-    }
-    return PH_OK;
-}
-
-static ph_rc take_reply(ph_video *out, int from, ph_err *err) {
-    reply *r = calloc(1, sizeof *r);
-    ph_rc  rc = PH_OK;
-    if (!r) return PH_FAIL(err, PH_ENOMEM, "a video's table");
-    if (!receive_all(from, r, sizeof *r)) {
-        rc = PH_FAIL(err, PH_EFORMAT, "the video's decoder crashed: the file is damaged");
-    } else if (r->rc) {
-        rc = r->rc;
-        if (err) *err = r->err;
-    } else {
-        rc = take_frames(out, from, r, err);
-    }
-    free(r);
-    return rc;
-}
-
-static ph_rc read_apart(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err) {
-    int pipes[2], status;
-    if (pipe(pipes)) return PH_FAIL(err, PH_EMACHINE, "no pipe to a video's decoder: %s", strerror(errno));
-    pid_t pid = fork();
-    if (!pid) {
-        close(pipes[0]);
-        child(pipes[1], bytes, n, how);
-    }
-    close(pipes[1]);
-    ph_rc rc = pid < 0 ? PH_FAIL(err, PH_EMACHINE, "no process for a video's decoder: %s", strerror(errno))
-                       : take_reply(out, pipes[0], err);
-    close(pipes[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    return rc;
-}
-
-#endif
 
 ph_rc ph_video_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err) {
     memset(out, 0, sizeof *out);
     if (!n) return PH_FAIL(err, PH_EFORMAT, "the video is empty: 0 bytes");
 #ifdef PH_HAS_FFMPEG
-    ph_rc rc = read_apart(out, bytes, n, how, err);
+    const ph_video_how settled = ph_video_settled(how);
+    ph_rc              rc = ph_video_read_apart(out, bytes, n, &settled, err);
     if (rc) ph_video_close(out);
     return rc;
 #else

@@ -6,13 +6,15 @@
  * ffmpeg's libraries, which a child process loads; it ends with the last frame.  The process that answers
  * does not hold them, and a machine without them runs everything else.
  *
- * Everything here reads untrusted input.  No other file and no network is opened, whatever a file refers to.
+ * Everything here reads untrusted input.  No other file and no network is opened, whatever a file refers to,
+ * and the child has limits of work, memory and time.
  */
 #ifndef PH_VIDEO_VIDEO_H
 #define PH_VIDEO_VIDEO_H
 
 #include "base/err.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +23,16 @@ enum {
     PH_VIDEO_LENGTH_MAX = 1 << 20,   /* frames of the file: five hours at 60 a second */
     PH_VIDEO_PIXELS_MAX = 256 << 20, /* of all chosen frames together */
 };
+
+/* What a video may cost, unless ph_video_how says otherwise (decision 160). */
+enum {
+    PH_VIDEO_FRAME_PIXELS = 100000000,
+    PH_VIDEO_PACKETS = 8 << 20, /* of all streams, in all passes */
+    PH_VIDEO_SECONDS = 60,      /* of processor time */
+    PH_VIDEO_PATIENCE = 4,      /* times as long by the clock: others may be at work too */
+};
+#define PH_VIDEO_DECODED (UINT64_C(1) << 36) /* pixels: eighteen minutes of 1920 x 1080 at 30 a second */
+#define PH_VIDEO_MEMORY  (UINT64_C(2) << 30) /* bytes: the chosen frames take up to 0.75 GiB of them */
 
 typedef struct ph_video_info {
     int    width, height; /* upright */
@@ -35,8 +47,15 @@ typedef struct ph_video {
     size_t        frame_bytes;
 } ph_video;
 
+/* Limits that are 0 are those above. */
 typedef struct ph_video_how {
-    uint64_t pixels_max; /* of a frame; 0: 100 million */
+    uint64_t pixels_max;  /* of a frame */
+    uint64_t decoded_max; /* pixels of all frames that are decoded, chosen or not */
+    uint64_t memory_max;  /* bytes that the child takes, beside its libraries and what it shares with us */
+    int      packets_max; /* read from the file */
+    int      seconds_max; /* of processor time */
+    int      clock_max;   /* seconds by the clock; 0: PH_VIDEO_PATIENCE times seconds_max */
+    const atomic_int *cancel; /* or NULL: looked at ten times a second */
     /* Fill index [PH_VIDEO_FRAMES_MAX] with the frames that are wanted, ascending, and *n.  Called again when
      * the file turns out to hold another number of frames than it says. */
     ph_rc (*choose)(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err);
@@ -45,14 +64,28 @@ typedef struct ph_video_how {
 
 /* Read the chosen frames of the video file bytes[n], borrowed for the call.  The chooser runs in the child.
  * Errors: PH_EMACHINE this program was built without ffmpeg's libraries, or they are not there; PH_EUNSUP no
- * video that they read; PH_EFORMAT damaged; PH_ELIMIT; PH_ENOMEM; those of the chooser. */
+ * video that they read; PH_EFORMAT damaged; PH_ELIMIT of the file, or of work, memory or time; PH_ECANCEL;
+ * PH_ENOMEM; those of the chooser.  The child is gone when this returns. */
 ph_rc ph_video_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err);
 void  ph_video_close(ph_video *v);
 
-/* For src/video/ffmpeg.c: an empty BMP file whose rows run downwards; where they begin. */
+/* ---- between the files of this room ---- */
+
+ph_video_how ph_video_settled(const ph_video_how *how); /* with every limit in its place */
+
+/* An empty BMP file whose rows run downwards; where they begin. */
 enum { PH_VIDEO_BMP_HEADER = 54 };
 size_t ph_video_stride(int width); /* bytes of a row: blue, green, red; padded */
 ph_rc  ph_video_add(ph_video *v, int width, int height, uint8_t **rows, ph_err *err);
-ph_rc  ph_ffmpeg_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err);
+
+/* The child of ph_video_read (apart.c). */
+ph_rc ph_video_read_apart(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how,
+                          ph_err *err);
+
+/* Decoding in this process, with limits of work but not of memory or time (ffmpeg.c). */
+typedef struct ph_ffmpeg ph_ffmpeg;
+ph_rc                    ph_ffmpeg_load(ph_ffmpeg **out, ph_err *err); /* for the rest of the process */
+ph_rc ph_ffmpeg_read(ph_ffmpeg *ff, ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how,
+                     ph_err *err);
 
 #endif

@@ -23,7 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     ph_err             err = {0};
     memset(&v, 0, sizeof v);
 #ifdef PH_HAS_FFMPEG /* not in a process of its own */
-    ph_rc rc = n ? ph_ffmpeg_read(&v, bytes, n, &how, &err) : PH_FAIL(&err, PH_EFORMAT, "nothing");
+    static ph_ffmpeg *ff;
+    assert(ff || !ph_ffmpeg_load(&ff, &err));
+    ph_rc rc = n ? ph_ffmpeg_read(ff, &v, bytes, n, &how, &err) : PH_FAIL(&err, PH_EFORMAT, "nothing");
 #else
     ph_rc rc = ph_video_read(&v, bytes, n, &how, &err);
 #endif

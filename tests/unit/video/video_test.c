@@ -1,12 +1,16 @@
 /* video_test.c - frames of small videos against the formula that they were made by, and ffmpeg's own
  * conversion. Built without ffmpeg's libraries, or run where they are not: only that this is said. */
+#include "base/asan.h"
 #include "base/file.h"
 #include "tests/unit/unit.h"
 #include "video/video.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PH_TEST(name) void test_##name(void);
@@ -31,15 +35,19 @@ static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph
     return PH_OK;
 }
 
-static ph_rc read_file(ph_video *v, const char *name, choice *c, uint64_t pixels_max, ph_err *err) {
-    const ph_video_how how = {.choose = choose, .arg = c, .pixels_max = pixels_max};
-    ph_file            f;
-    ph_rc              rc = ph_file_open(&f, name, err);
+static ph_rc read_how(ph_video *v, const char *name, const ph_video_how *how, ph_err *err) {
+    ph_file f;
+    ph_rc   rc = ph_file_open(&f, name, err);
     CHECK_SAY(!rc, "%s: %s", name, err->msg);
     if (rc) return rc;
-    rc = ph_video_read(v, f.bytes, f.n, &how, err);
+    rc = ph_video_read(v, f.bytes, f.n, how, err);
     ph_file_close(&f);
     return rc;
+}
+
+static ph_rc read_file(ph_video *v, const char *name, choice *c, uint64_t pixels_max, ph_err *err) {
+    const ph_video_how how = {.choose = choose, .arg = c, .pixels_max = pixels_max};
+    return read_how(v, name, &how, err);
 }
 
 /* Is there anything to test here? */
@@ -118,47 +126,114 @@ void test_video_turned(void) {
     }
 }
 
-/* Sub-sampled colours, both ranges and matrices, as the tool of the same libraries shows them. */
-static void colors_of(const char *folder, const char *how) {
-    char     command[600], name[200];
-    ph_video v;
-    ph_err   err = {0};
-    choice   c = {.step = 3};
+/* A video that the tool of the same libraries makes, how many frames, and which of them are read at what
+ * cost. */
+typedef struct made {
+    const char *how, *file;
+    int         n, step;
+    uint64_t    frames_decoded; /* at most; 0: no matter */
+} made;
+
+enum { MADE_W = 66, MADE_H = 50, MADE_BYTES = 3 * MADE_W * MADE_H };
+
+/* Frame i of v, which is frame k of the file, against the raw ones. */
+static void compare(const made *m, const ph_video *v, int i, int k, FILE *raw) {
+    static uint8_t want[MADE_BYTES];
+    int            wrong = 0;
+    CHECK(!fseek(raw, (long)MADE_BYTES * k, SEEK_SET) && fread(want, MADE_BYTES, 1, raw) == 1);
+    for (size_t y = 0; y < MADE_H; y++)
+        for (size_t x = 0; x < 3 * MADE_W; x++) {
+            int d =
+                want[3 * MADE_W * y + x] - v->frame[i][PH_VIDEO_BMP_HEADER + ph_video_stride(MADE_W) * y + x];
+            wrong += d < -1 || d > 1;
+        }
+    CHECK_SAY(!wrong, "%s, frame %d: %d numbers differ by more than 1", m->how, k, wrong);
+}
+
+/* As the tool itself shows them. */
+static void as_made(const char *folder, const made *m) {
+    char               command[800], name[200];
+    ph_video           v;
+    ph_err             err = {0};
+    choice             c = {.step = m->step};
+    const ph_video_how how = {
+        .choose = choose, .arg = &c, .decoded_max = m->frames_decoded * MADE_W * MADE_H};
     snprintf(command, sizeof command,
-             "ffmpeg -v error -y -f lavfi -i testsrc2=size=66x50:rate=5:duration=2 %s %s/a.mp4 && "
-             "ffmpeg -v error -y -i %s/a.mp4 -f rawvideo -pix_fmt bgr24 %s/a.raw",
-             how, folder, folder, folder);
+             "ffmpeg -v error -y -f lavfi -i testsrc2=size=%dx%d:rate=5 -frames:v %d %s %s/%s && "
+             "ffmpeg -v error -y -i %s/%s -f rawvideo -pix_fmt bgr24 %s/a.raw",
+             MADE_W, MADE_H, m->n, m->how, folder, m->file, folder, m->file, folder);
     CHECK_SAY(!system(command), "%s", command);
-    snprintf(name, sizeof name, "%s/a.mp4", folder);
-    ph_rc rc = read_file(&v, name, &c, 0, &err);
-    CHECK_SAY(!rc && v.info.n_frames == 10, "%s: %s", how, err.msg);
+    snprintf(name, sizeof name, "%s/%s", folder, m->file);
+    ph_rc rc = read_how(&v, name, &how, &err);
+    CHECK_SAY(!rc && v.info.n_frames == m->n, "%s: %s", m->how, err.msg);
     snprintf(name, sizeof name, "%s/a.raw", folder);
     FILE *f = rc ? NULL : fopen(name, "rb");
-    for (int i = 0; f && i < v.n_frames; i++) {
-        uint8_t want[66 * 50 * 3];
-        int     k = i == v.n_frames - 1 ? 9 : 3 * i, wrong = 0;
-        CHECK(!fseek(f, (long)sizeof want * k, SEEK_SET) && fread(want, sizeof want, 1, f) == 1);
-        for (size_t y = 0; y < 50; y++)
-            for (size_t x = 0; x < 198; x++) {
-                int d = want[198 * y + x] - v.frame[i][PH_VIDEO_BMP_HEADER + ph_video_stride(66) * y + x];
-                wrong += d < -1 || d > 1;
-            }
-        CHECK_SAY(!wrong, "%s, frame %d: %d numbers differ by more than 1", how, k, wrong);
-    }
+    for (int i = 0; f && i < v.n_frames; i++)
+        compare(m, &v, i, i == v.n_frames - 1 ? m->n - 1 : m->step * i, f);
     if (f) fclose(f);
     if (!rc) ph_video_close(&v);
 }
 
-void test_video_colors(void) {
-    char folder[] = "/tmp/pinhole-video-XXXXXX", command[80];
-    if (system("ffmpeg -version > /dev/null 2>&1") || !can_read()) return; /* golden videos need no tool */
+/* A folder for what the tool makes; 0: there is no tool.  Golden videos need none. */
+static int make_folder(char *folder) {
+    if (system("ffmpeg -version > /dev/null 2>&1") || !can_read()) return 0;
     CHECK(mkdtemp(folder) != NULL);
-    colors_of(folder, "-c:v mpeg4 -q:v 3");
-    colors_of(folder, "-c:v mpeg4 -q:v 3 -bf 2"); /* frames that are stored in another order */
-    colors_of(folder, "-c:v mjpeg -q:v 3 -pix_fmt yuvj420p");
-    colors_of(folder, "-c:v mpeg4 -q:v 3 -colorspace bt709");
+    return 1;
+}
+
+static void remove_folder(const char *folder) {
+    char command[80];
     snprintf(command, sizeof command, "rm -r %s", folder);
     CHECK(!system(command));
+}
+
+static int has_encoder(const char *name) {
+    char command[120];
+    snprintf(command, sizeof command, "ffmpeg -v error -h encoder=%s 2> /dev/null | grep -q ^Encoder", name);
+    return !system(command);
+}
+
+/* Sub-sampled colours, both ranges and matrices. */
+void test_video_colors(void) {
+    static const made all[] = {
+        {"-c:v mpeg4 -q:v 3", "a.mp4", 10, 3, 0},
+        {"-c:v mpeg4 -q:v 3 -bf 2", "a.mp4", 10, 3, 0}, /* frames that are stored in another order */
+        {"-c:v mjpeg -q:v 3 -pix_fmt yuvj420p", "a.mp4", 10, 3, 0},
+        {"-c:v mpeg4 -q:v 3 -colorspace bt709", "a.mp4", 10, 3, 0},
+    };
+    char folder[] = "/tmp/pinhole-video-XXXXXX";
+    if (!make_folder(folder)) return;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) as_made(folder, &all[i]);
+    remove_folder(folder);
+}
+
+/* Few frames of many: what lies between is not decoded, and they are the same. */
+void test_video_far(void) {
+    static const made all[] = {
+        {"-c:v mjpeg -q:v 3 -pix_fmt yuvj420p", "a.mp4", 240, 67, 5},
+        {"-c:v mjpeg -q:v 3 -pix_fmt yuvj420p", "a.mkv", 240, 67, 5},
+    };
+    static const made h264[] = {
+        {"-c:v libx264 -bf 0 -g 12 -keyint_min 12 -sc_threshold 0", "a.mp4", 240, 67, 60},
+        {"-c:v libx264 -bf 3 -g 12 -keyint_min 12 -sc_threshold 0", "a.mkv", 240, 67, 60},
+        {"-c:v libx264 -bf 3 -g 12 -sc_threshold 0 -x264-params open-gop=1", "a.mp4", 240, 7, 0},
+        {"-c:v libx264 -bf 3 -g 12 -sc_threshold 0 -x264-params open-gop=1", "a.mkv", 240, 67, 0},
+        {"-c:v libx264 -g 240 -x264-params intra-refresh=1", "a.mp4", 240, 67,
+         0}, /* no keyframes to begin at */
+        {"-c:v libx264 -bf 3 -g 12", "a.ts", 60, 17, 0},
+    };
+    static const made hevc[] = {
+        {"-c:v libx265 -x265-params log-level=none:keyint=12:bframes=3:scenecut=0", "a.mp4", 120, 37, 100}};
+    static const made vp9[] = {
+        {"-c:v libvpx-vp9 -g 12 -b:v 200k -auto-alt-ref 1 -lag-in-frames 8", "a.webm", 60, 17, 0}};
+    char folder[] = "/tmp/pinhole-video-XXXXXX";
+    if (!make_folder(folder)) return;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) as_made(folder, &all[i]);
+    for (size_t i = 0; has_encoder("libx264") && i < sizeof h264 / sizeof *h264; i++)
+        as_made(folder, &h264[i]);
+    if (has_encoder("libx265")) as_made(folder, hevc);
+    if (has_encoder("libvpx-vp9")) as_made(folder, vp9);
+    remove_folder(folder);
 }
 
 static void refused(const char *name, uint64_t pixels_max, ph_rc want, const char *words) {
@@ -207,4 +282,87 @@ void test_video_cut(void) {
         }
         ph_file_close(&f);
     }
+}
+
+/* ---- what a video may cost ---- */
+
+/* Choosers run where the decoder does, and can do what a decoder might. */
+static ph_rc spin(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    (void)arg, (void)info, (void)index, (void)n, (void)err;
+    for (volatile int on = 1; on;) continue;
+    return PH_OK;
+}
+
+static ph_rc doze(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    (void)arg, (void)info, (void)index, (void)n, (void)err;
+    for (volatile int on = 1; on;) pause();
+    return PH_OK;
+}
+
+static ph_rc crash(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    (void)arg, (void)info, (void)index, (void)n, (void)err;
+    signal(SIGSEGV, SIG_DFL); /* a sanitizer's report is not wanted */
+    raise(SIGSEGV);
+    return PH_OK;
+}
+
+static ph_rc vanish(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    (void)arg, (void)info, (void)index, (void)n, (void)err;
+    _exit(0);
+}
+
+static void costs(const char *name, const ph_video_how *how, ph_rc want, const char *words) {
+    ph_video v;
+    ph_err   err = {0};
+    ph_rc    rc = read_how(&v, name, how, &err);
+    CHECK_SAY(rc == want && strstr(err.msg, words), "%s: %s %s", name, ph_rc_name(rc), err.msg);
+    CHECK(!rc || !v.n_frames);
+    CHECK_SAY(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "%s: a child is left", words);
+    if (!rc) ph_video_close(&v);
+}
+
+void test_video_limits(void) {
+    choice             c = {.step = 1};
+    atomic_int         now = 1;
+    const ph_video_how work = {.choose = choose, .arg = &c, .decoded_max = 12 * W * H},
+                       enough = {.choose = choose, .arg = &c, .decoded_max = N * W * H},
+                       packets = {.choose = choose, .arg = &c, .packets_max = 12},
+                       processor = {.choose = spin, .seconds_max = 1, .clock_max = 60},
+                       clock = {.choose = doze, .clock_max = 1}, cancel = {.choose = doze, .cancel = &now},
+                       crashed = {.choose = crash}, gone = {.choose = vanish};
+    if (!can_read()) return;
+    costs(VIDEOS "plain.mov", &work, PH_ELIMIT, "--video-frames");
+    costs(VIDEOS "counted.mkv", &work, PH_ELIMIT, "frames of 10 x 6 pixels come to more than");
+    costs(VIDEOS "plain.mov", &enough, PH_OK, "");
+    costs(VIDEOS "counted.mkv", &enough, PH_OK, "");
+    costs(VIDEOS "plain.mov", &packets, PH_ELIMIT, "more than 12 packets");
+    costs(VIDEOS "plain.mov", &processor, PH_ELIMIT, "more than 1 s of processor time");
+    costs(VIDEOS "plain.mov", &clock, PH_ELIMIT, "more than 1 s by the clock");
+    costs(VIDEOS "plain.mov", &cancel, PH_ECANCEL, "interrupted");
+    costs(VIDEOS "plain.mov", &crashed, PH_EFORMAT, "crashed");
+    costs(VIDEOS "plain.mov", &gone, PH_EFORMAT, "sent nothing");
+}
+
+/* Frames of nothing that a few bytes each ask for: pixels, memory. */
+void test_video_hostile(void) {
+    char               folder[] = "/tmp/pinhole-video-XXXXXX", command[400], name[200];
+    choice             c = {.step = 1000};
+    const ph_video_how work = {.choose = choose, .arg = &c, .decoded_max = 1 << 26},
+                       pixels = {.choose = choose, .arg = &c, .pixels_max = 1 << 20},
+                       memory = {.choose = choose, .arg = &c, .memory_max = 8 << 20},
+                       fitting = {.choose = choose, .arg = &c};
+    if (!make_folder(folder)) return;
+    snprintf(name, sizeof name, "%s/a.mkv", folder);
+    snprintf(command, sizeof command,
+             "ffmpeg -v error -y -f lavfi -i color=black:size=2048x2048 -frames:v 20 -c:v mpeg4 -g 100 %s",
+             name);
+    CHECK_SAY(!system(command), "%s", command);
+    costs(name, &work, PH_ELIMIT, "come to more than 67 million to decode");
+    costs(name, &pixels, PH_EUNSUP, "video");
+    costs(name, &fitting, PH_OK, "");
+#if !defined(__SANITIZE_ADDRESS__)
+    costs(name, &memory, PH_ELIMIT, "more than 8.39 MB of memory");
+#endif
+    (void)memory;
+    remove_folder(folder);
 }
