@@ -43,21 +43,22 @@ void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     ph_session_options *s = &c->session;
     const ph_option     r[] = {
-            {"--threads", 't', "N", "workers; default: as many as processors", PH_OPTION_INT, &s->threads},
+            {"--threads", 't', "N", "workers; default: as many as processors",
+             PH_OPTION_INT(0, PH_CLI_THREADS_MAX), &s->threads},
             {"--context", 'c', "N",
-             "tokens of prompt and answer; default: the smaller of the model's own and 4096", PH_OPTION_INT,
-             &s->context},
+             "tokens of prompt and answer; default: the smaller of the model's own and 4096",
+             PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->context},
             {"--chunk", 0, "N", "prompt tokens a run, at most (512): bounds scratch, never changes answers",
-             PH_OPTION_INT, &s->chunk},
+             PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->chunk},
             {"--tiles", 0, "N", "picture tiles a run, at most (4): bounds scratch, never changes answers",
-             PH_OPTION_INT, &s->tiles},
+             PH_OPTION_INT(0, PH_CLI_TILES_MAX), &s->tiles},
             {"--patches", 0, "N",
              "packed patches a run: whole pictures up to so many, or one picture (those of the planned one)",
-             PH_OPTION_INT, &s->patches},
+             PH_OPTION_INT(0, PH_CLI_PATCHES_MAX), &s->patches},
             {"--image-min-tokens", 0, "N", "a picture takes at least N tokens; refused where the model cannot",
-             PH_OPTION_INT, &s->image_min_tokens},
+             PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->image_min_tokens},
             {"--image-max-tokens", 0, "N", "a picture takes at most N tokens; refused where the model cannot",
-             PH_OPTION_INT, &s->image_max_tokens},
+             PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->image_max_tokens},
             {"--kv", 0, "TYPE", "the KV cache's type: f32 (default) or f16", PH_OPTION_TEXT, &c->kv},
             {"--exact", 0, NULL,
              "block-typed weights meet floats instead of rows of 16 bits: slower, nearest the reference",
@@ -69,8 +70,8 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
             {"--engine", 0, "E", "an engine for all parts, or vision=E,language=E", PH_OPTION_TEXT, &c->engine},
             {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
              PH_OPTION_TEXT, &c->alpha},
-            {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)", PH_OPTION_U64,
-             &c->max_pixels},
+            {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)",
+             PH_OPTION_U64(0, INT32_MAX), &c->max_pixels},
     };
     copy_rows(rows, r, sizeof r / sizeof *r);
 }
@@ -79,17 +80,18 @@ void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     ph_sampling    *s = &c->sampling;
     const ph_option r[] = {
         {"--temp", 0, "X", "temperature; 0 (default) is greedy", PH_OPTION_REAL, &s->temperature},
-        {"--top-k", 0, "N", "keep the N likeliest tokens; 0 (default): all", PH_OPTION_INT, &s->top_k},
+        {"--top-k", 0, "N", "keep the N likeliest tokens; 0 (default): all",
+         PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->top_k},
         {"--top-p", 0, "P", "keep the likeliest tokens up to probability P; 1 (default): all", PH_OPTION_REAL,
          &s->top_p},
         {"--min-p", 0, "P", "drop tokens below P times the likeliest one's probability", PH_OPTION_REAL,
          &s->min_p},
         {"--repeat-penalty", 0, "X", "make what was said less likely; 1 (default): off", PH_OPTION_REAL,
          &s->repeat_penalty},
-        {"--repeat-last", 0, "N", "tokens that the penalty looks back on; 0 (default): all", PH_OPTION_INT,
-         &s->repeat_last},
-        {"--seed", 0, "N", "of the random numbers; the same seed gives the same answer", PH_OPTION_U64,
-         &s->seed},
+        {"--repeat-last", 0, "N", "tokens that the penalty looks back on; 0 (default): all",
+         PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->repeat_last},
+        {"--seed", 0, "N", "of the random numbers; the same seed gives the same answer",
+         PH_OPTION_U64(0, UINT64_MAX), &s->seed},
     };
     copy_rows(rows, r, sizeof r / sizeof *r);
 }

@@ -18,7 +18,12 @@ static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph
 }
 
 ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err) {
-    const ph_video_how how = {.pixels_max = c->max_pixels, .choose = choose, .arg = c};
+    const ph_video_how how = {.pixels_max = c->max_pixels,
+                              .memory_max = c->video_memory,
+                              .seconds_max = c->video_seconds,
+                              .cancel = c->cancel,
+                              .choose = choose,
+                              .arg = c};
     ph_file            f;
     *out = NULL;
     if (!c->opened->video_recipe.kind)
@@ -41,6 +46,12 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
     return rc;
 }
 
+json_t *ph_cli_decoder_json(const ph_cli *c) {
+    const ph_video_how how = {.memory_max = c->video_memory, .seconds_max = c->video_seconds},
+                       h = ph_video_settled(&how);
+    return json_pack("{sI si}", "memory_max", (json_int_t)h.memory_max, "seconds_max", h.seconds_max);
+}
+
 void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out) {
     double fps = v->info.n_frames ? v->info.fps * v->n_frames / v->info.n_frames : 0;
     for (int i = 0; i < v->n_frames; i++)
@@ -54,9 +65,14 @@ void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out)
 void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     const ph_option r[] = {
         {"--video-frames", 0, "N", "take at most N frames of a video; default: as the model's trainer did",
-         PH_OPTION_INT, &c->video_frames},
+         PH_OPTION_INT(0, PH_VIDEO_FRAMES_MAX), &c->video_frames},
         {"--video-fps", 0, "X", "take X frames a second of a video; default: as the model's trainer did",
          PH_OPTION_REAL, &c->video_fps},
+        {"--video-seconds", 0, "N", "decode for N seconds of processor time at most (60), 4 N by the clock",
+         PH_OPTION_INT(0, PH_CLI_SECONDS_MAX), &c->video_seconds},
+        {"--video-memory", 0, "SIZE",
+         "the decoder, a process of its own, takes SIZE of memory at most (2GiB)", PH_OPTION_SIZE,
+         &c->video_memory},
         {0},
     };
     for (size_t i = 0; i < sizeof r / sizeof *r; i++) rows[i] = r[i];

@@ -75,10 +75,12 @@ static ph_rc grow_pictures(job *j, size_t n, ph_err *err) {
 static ph_rc read_shown(job *j, shown *s, const char *path, int is_video, ph_err *err) {
     char *name;
     PH_TRY(ph_arena_copy_text(&j->arena, &name, path, strlen(path), err));
-    if (is_video)
+    if (is_video) {
+        atomic_store(&cancel, 0);
         PH_TRY(ph_cli_read_video(&j->cli, path, &s->video, err));
-    else
+    } else {
         PH_TRY(ph_file_open(&s->file, path, err));
+    }
     s->n = is_video ? (size_t)s->video->n_frames : 1;
     PH_TRY(grow_pictures(j, s->n, err));
     if (is_video)
@@ -238,11 +240,12 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.videos},
         {"--system", 0, "TEXT", "a system message in front", PH_OPTION_TEXT, &j.cli.system},
         {"--tokens", 'n', "N", "answer with at most N tokens; 0 (default): until the model stops",
-         PH_OPTION_INT, &j.answer_max},
+         PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &j.answer_max},
         {0},
     };
     int is_over;
     ph_cli_init(&j.cli);
+    j.cli.cancel = &cancel;
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
     ph_cli_sampling_options(&j.cli, sampling);

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "base/mem.h"
+#include "flow/session.h"
 #include "graph/op.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@ static void print_memory(const job *j) {
     const ph_plan   *p = &j->plan;
     const ph_memory *m = &p->peak;
     const ph_load   *l = &p->load;
+    char             decoder[32];
     printf("\nmemory for %d token%s of context, %d sequence%s, %d image%s a prompt, chunks of %d, %d "
            "thread%s:\n",
            l->context, l->context == 1 ? "" : "s", l->sequences, l->sequences == 1 ? "" : "s", l->images,
@@ -47,6 +49,11 @@ static void print_memory(const job *j) {
     print_line("base", m->base, "the process itself");
     print_line("total", m->total, "");
     printf("  the peak is the phase '%s'\n", ph_phase_name[p->peak_phase]);
+    if (!j->cli.opened->video_recipe.kind) return;
+    bytes(decoder, PH_VIDEO_MEMORY);
+    printf("  not in it: a video's decoder, a process that ends before answering, of at most %s beside its "
+           "libraries\n",
+           decoder);
 }
 
 static size_t weight_bytes(const ph_weights *w) {
@@ -156,6 +163,7 @@ static void print_json(const job *j, int fits) {
                           "load", "context", l->context, "sequences", l->sequences, "images", l->images,
                           "tiles", l->tiles, "chunk", l->chunk, "threads", l->threads);
     json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
+    if (m->video_recipe.kind) json_object_set_new(o, "video_decoder", ph_cli_decoder_json(&j->cli));
     json_object_set_new(o, "fits", j->budget ? json_boolean(fits) : json_null());
     if (j->budget) json_object_set_new(o, "budget", json_integer((json_int_t)j->budget));
     ph_cli_print_json(o);
@@ -220,10 +228,11 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const ph_option own[] = {
         {"--memory", 0, "SIZE", "say whether it fits: 1.8GB, 512MiB; exit 1 if not", PH_OPTION_SIZE,
          &j.budget},
-        {"--images", 0, "N", "pictures a prompt that the plan is for (1)", PH_OPTION_INT,
+        {"--images", 0, "N", "pictures a prompt that the plan is for (1)", PH_OPTION_INT(0, PH_PICTURES_MAX),
          &j.cli.session.images},
         {"--image-size", 0, "WxH", "their size in pixels (1024x768)", PH_OPTION_TEXT, &j.size},
-        {"--sequences", 0, "N", "conversations at once (1)", PH_OPTION_INT, &j.cli.session.sequences},
+        {"--sequences", 0, "N", "conversations at once (1)", PH_OPTION_INT(0, PH_TURNS_MAX),
+         &j.cli.session.sequences},
         {"--known", 0, NULL, "no model: what this program knows (families, block types, tokenizers ...)",
          PH_OPTION_FLAG, &j.is_known},
         {"--tensors", 0, NULL, "list the tensors", PH_OPTION_FLAG, &j.shows_tensors},

@@ -101,13 +101,13 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.cli.images},
         {"--output", 'o', "FILE", "write the pixels to a .safetensors file", PH_OPTION_TEXT, &j.out},
         {"--image-min-tokens", 0, "N", "a picture takes at least N tokens; refused where the model cannot",
-         PH_OPTION_INT, &j.cli.session.image_min_tokens},
+         PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &j.cli.session.image_min_tokens},
         {"--image-max-tokens", 0, "N", "a picture takes at most N tokens; refused where the model cannot",
-         PH_OPTION_INT, &j.cli.session.image_max_tokens},
+         PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &j.cli.session.image_max_tokens},
         {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
          PH_OPTION_TEXT, &j.cli.alpha},
-        {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)", PH_OPTION_U64,
-         &j.cli.max_pixels},
+        {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)",
+         PH_OPTION_U64(0, INT32_MAX), &j.cli.max_pixels},
         {0},
     };
     int is_over;

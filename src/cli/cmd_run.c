@@ -66,6 +66,7 @@ static void print_json(const job *j, const ph_answer *a) {
     json_t *memory = json_pack("{sI sI sI so}", "predicted", (json_int_t)a->predicted.total, "measured",
                                (json_int_t)a->measured_peak, "measured_anon", (json_int_t)a->measured_anon,
                                "kinds", ph_cli_memory_json(&a->predicted));
+    if (j->videos.n) json_object_set_new(memory, "video_decoder", ph_cli_decoder_json(&j->cli));
     ph_cli_print_json(json_pack(
         "{so so si si si ss so so ss si}", "text", ph_cli_text_json(a->text, a->n_text), "ids", ids_json(a),
         "prompt_tokens", a->prompt_tokens, "image_tokens", a->image_tokens, "cached_tokens", a->cached_tokens,
@@ -179,7 +180,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          PH_OPTION_TEXT, &j.audio},
         {"--system", 0, "TEXT", "a system message in front", PH_OPTION_TEXT, &j.cli.system},
         {"--tokens", 'n', "N", "answer with at most N tokens; 0 (default): until the model stops",
-         PH_OPTION_INT, &j.answer_max},
+         PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &j.answer_max},
         {"--stop", 0, "WORD", "end the answer before this word; may be repeated", PH_OPTION_TEXTS, &j.stop},
         {"--raw", 0, "TEXT", "instead of -p: the whole prompt as the model sees it, no template",
          PH_OPTION_TEXT, &j.raw},

@@ -92,8 +92,10 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     job             j = {0};
     int             is_over;
     const ph_option own[] = {
-        {"--threads", 't', "N", "workers; default: as many as processors", PH_OPTION_INT, &j.how.threads},
-        {"--chunk", 0, "N", "prompt tokens a run, at most (512)", PH_OPTION_INT, &j.how.chunk},
+        {"--threads", 't', "N", "workers; default: as many as processors",
+         PH_OPTION_INT(0, PH_CLI_THREADS_MAX), &j.how.threads},
+        {"--chunk", 0, "N", "prompt tokens a run, at most (512)", PH_OPTION_INT(0, PH_CLI_TOKENS_MAX),
+         &j.how.chunk},
         {"--kv", 0, "TYPE", "the KV cache's type: f32 (default), or f16 with the reference's loose limits",
          PH_OPTION_TEXT, &j.kv},
         {"--fast", 0, NULL,

@@ -17,14 +17,43 @@
 
 /* ---- options ---- */
 typedef enum ph_option_kind {
-    PH_OPTION_FLAG,  /* int: becomes 1 */
-    PH_OPTION_TEXT,  /* const char *: the argument */
-    PH_OPTION_TEXTS, /* ph_texts: each use adds one */
-    PH_OPTION_INT,   /* int */
-    PH_OPTION_REAL,  /* double */
-    PH_OPTION_U64,   /* uint64_t */
-    PH_OPTION_SIZE   /* uint64_t: 1.8GB, 512MiB */
+    PH_TAKES_NONE,  /* int: becomes 1 */
+    PH_TAKES_TEXT,  /* const char *: the argument */
+    PH_TAKES_TEXTS, /* ph_texts: each use adds one */
+    PH_TAKES_INT,   /* int within a range */
+    PH_TAKES_REAL,  /* double */
+    PH_TAKES_U64,   /* uint64_t within a range */
+    PH_TAKES_SIZE   /* uint64_t: 1.8GB, 512MiB */
 } ph_option_kind;
+
+typedef struct ph_option_takes {
+    ph_option_kind kind;
+    uint64_t       least, most; /* of whole numbers: both may be given */
+} ph_option_takes;
+
+/* For rows. A count has its range: what is beyond is refused before anything is opened or planned. */
+#define PH_OPTION_FLAG                                                                                       \
+    { PH_TAKES_NONE, 0, 0 }
+#define PH_OPTION_TEXT                                                                                       \
+    { PH_TAKES_TEXT, 0, 0 }
+#define PH_OPTION_TEXTS                                                                                      \
+    { PH_TAKES_TEXTS, 0, 0 }
+#define PH_OPTION_REAL                                                                                       \
+    { PH_TAKES_REAL, 0, 0 }
+#define PH_OPTION_SIZE                                                                                       \
+    { PH_TAKES_SIZE, 0, 0 }
+#define PH_OPTION_INT(least, most)                                                                           \
+    { PH_TAKES_INT, least, most }
+#define PH_OPTION_U64(least, most)                                                                           \
+    { PH_TAKES_U64, least, most }
+
+enum {
+    PH_CLI_THREADS_MAX = 256,
+    PH_CLI_TOKENS_MAX = 1 << 24, /* of a context, an answer, a vocabulary: above every model's */
+    PH_CLI_TILES_MAX = 4096,     /* a run */
+    PH_CLI_PATCHES_MAX = 1 << 20,
+    PH_CLI_SECONDS_MAX = 24 * 3600
+};
 
 enum { PH_TEXTS_MAX = 64 };
 typedef struct ph_texts {
@@ -33,12 +62,12 @@ typedef struct ph_texts {
 } ph_texts;
 
 typedef struct ph_option {
-    const char    *name;   /* "--image" */
-    char           letter; /* 'm' for -m; 0: none */
-    const char    *arg;    /* how help calls the argument; NULL: none */
-    const char    *help;
-    ph_option_kind kind;
-    void          *to;
+    const char     *name;   /* "--image" */
+    char            letter; /* 'm' for -m; 0: none */
+    const char     *arg;    /* how help calls the argument; NULL: none */
+    const char     *help;
+    ph_option_takes takes;
+    void           *to;
 } ph_option;
 
 /* Options in groups; each ends with a row without a name. */
@@ -51,7 +80,8 @@ typedef struct ph_options {
 } ph_options;
 
 /* "-n 5", "-n5", "--tokens 5", "--tokens=5"; "--" ends options.
- * Errors: PH_EUSAGE an unknown option (names the nearest), a missing or unreadable argument. */
+ * Errors: PH_EUSAGE an unknown option (names one that is near), an argument that is missing, unreadable or
+ * out of range. */
 ph_rc ph_options_parse(ph_options *o, int argc, char **argv, ph_err *err);
 void  ph_options_print(const ph_options *o); /* the option part of a command's help, to standard output */
 
@@ -86,6 +116,9 @@ typedef struct ph_cli {
     uint64_t           max_pixels;
     int                video_frames; /* at most; 0: the model's own; so below */
     double             video_fps;
+    int                video_seconds; /* 0: the defaults of video/video.h; so below */
+    uint64_t           video_memory;
+    const atomic_int  *cancel; /* of the command, or NULL */
     int                is_json, is_quiet;
     const char        *system;
     /* what open makes of them */
@@ -115,8 +148,9 @@ ph_rc ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
 void  ph_cli_close(ph_cli *c);
 
 /* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none. */
-ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err);
-void  ph_cli_free_video(ph_video *v); /* or NULL */
+ph_rc   ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err);
+void    ph_cli_free_video(ph_video *v);       /* or NULL */
+json_t *ph_cli_decoder_json(const ph_cli *c); /* the limits of the process that decodes videos */
 /* They as pictures of a question, out [v->n_frames]; borrowed. */
 void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out);
 

@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +45,17 @@ static size_t distance(const char *a, const char *b) {
     return row[n];
 }
 
+/* A name is near when less than half of it would have to change, and no more than three letters. */
 static ph_rc unknown(const ph_options *o, const char *given, ph_err *err) {
+    char        name[64];
     const char *nearest = NULL;
     size_t      best = 4;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    size_t n = strlen(name + strspn(name, "-"));
     for (size_t g = 0; g < o->n_groups; g++)
         for (const ph_option *r = o->group[g]; r->name; r++) {
-            size_t d = distance(given, r->name);
-            if (d < best) best = d, nearest = r->name;
+            size_t d = distance(name, r->name);
+            if (d < best && 2 * d < n) best = d, nearest = r->name;
         }
     return nearest ? PH_FAIL(err, PH_EUSAGE, "no option '%s'; did you mean %s?", given, nearest)
                    : PH_FAIL(err, PH_EUSAGE, "no option '%s'; --help lists them", given);
@@ -62,52 +65,55 @@ static ph_rc bad(const ph_option *r, const char *value, const char *wanted, ph_e
     return PH_FAIL(err, PH_EUSAGE, "%s takes %s, not '%s'", r->name, wanted, value);
 }
 
-static ph_rc set_number(const ph_option *r, const char *value, ph_err *err) {
+static ph_rc set_whole(const ph_option *r, const char *value, ph_err *err) {
+    const ph_option_takes *t = &r->takes;
+    char                  *end;
+    errno = 0;
+    unsigned long long x = strtoull(value, &end, 10);
+    if (!isdigit((unsigned char)*value) || *end || errno || x < t->least || x > t->most)
+        return PH_FAIL(err, PH_EUSAGE, "%s takes a whole number from %llu to %llu, not '%s'", r->name,
+                       (unsigned long long)t->least, (unsigned long long)t->most, value);
+    if (t->kind == PH_TAKES_INT)
+        *(int *)r->to = (int)x;
+    else
+        *(uint64_t *)r->to = x;
+    return PH_OK;
+}
+
+static ph_rc set_real(const ph_option *r, const char *value, ph_err *err) {
     char *end;
     errno = 0;
-    if (isspace((unsigned char)*value)) return bad(r, value, "a number", err); /* it may hide a sign */
-    if (r->kind == PH_OPTION_REAL) {
-        double x = strtod(value, &end);
-        if (end == value || *end || errno) return bad(r, value, "a number", err);
-        *(double *)r->to = x;
-        return PH_OK;
-    }
-    if (r->kind == PH_OPTION_INT) {
-        long x = strtol(value, &end, 10);
-        if (end == value || *end || errno || x < 0 || x > INT_MAX)
-            return bad(r, value, "a whole number from 0", err);
-        *(int *)r->to = (int)x;
-        return PH_OK;
-    }
-    unsigned long long x = strtoull(value, &end, 10);
-    if (end == value || *end || errno || *value == '-') return bad(r, value, "a whole number from 0", err);
-    *(uint64_t *)r->to = x;
+    double x = strtod(value, &end);
+    if (isspace((unsigned char)*value) || end == value || *end || errno)
+        return bad(r, value, "a number", err); /* blanks may hide a sign */
+    *(double *)r->to = x;
     return PH_OK;
 }
 
 static ph_rc set(const ph_option *r, const char *value, ph_err *err) {
     ph_texts *list = r->to;
-    switch (r->kind) {
-    case PH_OPTION_FLAG:
+    switch (r->takes.kind) {
+    case PH_TAKES_NONE:
         *(int *)r->to = 1;
         return PH_OK;
-    case PH_OPTION_TEXT:
+    case PH_TAKES_TEXT:
         *(const char **)r->to = value;
         return PH_OK;
-    case PH_OPTION_TEXTS:
+    case PH_TAKES_TEXTS:
         if (list->n >= PH_TEXTS_MAX)
             return PH_FAIL(err, PH_EUSAGE, "%s was given more than %d times", r->name, PH_TEXTS_MAX);
         list->at[list->n++] = value;
         return PH_OK;
-    case PH_OPTION_SIZE:
+    case PH_TAKES_SIZE:
         if (!ph_size_parse(value, r->to)) return bad(r, value, "a size such as 1.8GB, 512MiB or 4096", err);
         return PH_OK;
-    case PH_OPTION_INT:
-    case PH_OPTION_REAL:
-    case PH_OPTION_U64:
+    case PH_TAKES_REAL:
+        return set_real(r, value, err);
+    case PH_TAKES_INT:
+    case PH_TAKES_U64:
         break;
     }
-    return set_number(r, value, err);
+    return set_whole(r, value, err);
 }
 
 /* One option at argv[*i]; moves *i past its argument. */

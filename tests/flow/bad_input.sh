@@ -154,6 +154,20 @@ while IFS=$'\t' read -r want part line; do
     fi
 done < tests/golden/bad/rows.tsv
 
+# Every count that --help lists has a range: the largest int is beyond it, but for random numbers and pixels.
+for command in $("$PINHOLE" help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
+    for option in $("$PINHOLE" "$command" --help | sed -nE 's/^ .* (--[a-z-]+) N .*/\1/p'); do
+        n=2147483647
+        case $option in --seed | --max-pixels) n=18446744073709551616 ;; esac
+        "$PINHOLE" "$command" "$option" $n > "$D/out" 2> "$D/err" < /dev/null
+        rc=$?
+        if [ $rc = 2 ] && grep -qE -- "$option takes a whole number from [01] to [0-9]+, not '$n'" "$D/err"; then passed=$((passed + 1)); else
+            failed=$((failed + 1))
+            echo "$command $option $n: exit $rc, $(head -n 1 "$D/err")"
+        fi
+    done
+done
+
 # Any byte of a file flipped, and any length of it: refused with a message, or answered; never a crash.
 survives() { # what, command line
     local what=$1

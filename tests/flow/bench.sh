@@ -82,10 +82,10 @@ expect 2 'thread counts of 1 to 256' "-t x" -t x
 expect 2 'stands there twice' "-t 1,1" -t 1,1
 expect 2 'at most 8' "-t of nine" -t 1,2,3,4,5,6,7,8,9
 expect 2 'WIDTHxHEIGHT' "--image-size 5" --image-size 5
-expect 2 '0 rounds' "--rounds 0" --rounds 0
+expect 2 'from 1 to 101' "--rounds 0" --rounds 0
 expect 2 '--worse' "--worse 2" --worse 2
 expect 2 "no fusion 'nix'; known are all norm" "--unfuse nix" --unfuse norm,nix
-expect 2 'prompt of 0' "-p 0" -p 0
+expect 2 'from 1 to 16777216' "-p 0" -p 0
 expect 2 'unknown option|--rounds' "--round" --round 2
 expect 3 'context' "-p beyond the context" -t 1 -p 100000
 expect 3 'nosuch' "no such model" -m nosuch

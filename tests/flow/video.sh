@@ -34,5 +34,24 @@ run --video tests/flow/video.sh > /dev/null 2> /dev/null
 ok "no video: status 3" test $? = 3
 "$PINHOLE" run -m models/panel-vlm --video $V/plain.mov -p "?" 2> /dev/null
 ok "a model without: status 3" test $? = 3
+json=$(run --video $V/plain.mov --video-seconds 7 --video-memory 1GB)
+ok "the decoder's limits are said" grep -q '"video_decoder":{"memory_max":1000000000,"seconds_max":7}' <<< "$json"
+
+# A black picture of 16 million pixels in a few kB, again and again.
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+if command -v ffmpeg > /dev/null &&
+    ffmpeg -v error -y -f lavfi -i color=black:size=4096x4096 -frames:v 1 -c:v libx264 "$D/one.h264" > /dev/null 2>&1; then
+    for ((i = 0; i < 1000; i++)); do cat "$D/one.h264"; done > "$D/many.h264"
+    refused() { # WORDS OPTIONS...
+        local words=$1
+        shift
+        message=$(run --video "$D/many.h264" "$@" 2>&1 > /dev/null)
+        [ $? = 3 ] && grep -q -- "$words" <<< "$message" && grep -q "in the video $D/many.h264" <<< "$message"
+    }
+    ok "processor time has an end" refused "more than 1 s of processor time: take fewer frames" --video-seconds 1
+    [ -n "${PINHOLE_ASAN:-}" ] || ok "memory has an end" refused "more than 20.00 MB of memory" --video-memory 20MB
+    ok "pixels have an end" refused "video" --max-pixels 1000000
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
