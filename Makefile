@@ -117,8 +117,9 @@ setup-test: ## the same, with the tools that the tests use
 ## ---- test
 
 # One unit program a room: tests/unit/ROOM/*.c with its own tests.def, linked with that room and the floors below.
+UNIT_SHARED := tests/unit/main.c tests/unit/malloc_guard.c tests/unit/damage.c
 define unit_rule
-$(BUILD)/unit-$1: $(call obj,$(call sources,$(call rooms_to,$1)) $(wildcard tests/unit/$1/*.c)) tests/unit/main.c tests/unit/malloc_guard.c tests/unit/$1/tests.def
+$(BUILD)/unit-$1: $(call obj,$(call sources,$(call rooms_to,$1)) $(wildcard tests/unit/$1/*.c)) $(UNIT_SHARED) tests/unit/$1/tests.def
 	$$(CC) $$(CFLAGS) -DPH_TESTS='"tests/unit/$1/tests.def"' -o $$@ $$(filter-out %.def,$$^) $$(LDLIBS)
 unit-$1: $(BUILD)/unit-$1
 	$(BUILD)/unit-$1
