@@ -38,5 +38,6 @@ ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err);
 
 int ph_path_is_dir(const char *path);
 int ph_path_is_file(const char *path);
+int ph_path_is_dead_link(const char *path); /* a link, and nothing stands where it leads */
 
 #endif

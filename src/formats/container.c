@@ -107,7 +107,9 @@ int ph_container_advise(const char *path, char *out, size_t size) {
 /* A directory is taken by its config; without one the message says what else stands there. */
 static ph_rc detect_dir(const char *path, ph_container *out, ph_err *err) {
     char name[4096], advice[128];
-    if (snprintf(name, sizeof name, "%s/config.json", path) < (int)sizeof name && ph_path_is_file(name)) {
+    if (snprintf(name, sizeof name, "%s/config.json", path) < (int)sizeof name &&
+        (ph_path_is_file(name) ||
+         ph_path_is_dead_link(name))) { /* hfdir.c says which of its links are dead */
         *out = PH_CONTAINER_HFDIR;
         return PH_OK;
     }

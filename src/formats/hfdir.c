@@ -59,11 +59,24 @@ static ph_rc join(const ph_hfdir *d, const char *name, char **out, ph_arena *are
     return PH_OK;
 }
 
+/* dir/name in the arena, and whether such a file is there.  A link without its file is told from no file: a
+ * folder of links was copied without what they point to. */
+static ph_rc find(const ph_hfdir *d, const char *name, char **path, int *is_there, ph_arena *arena,
+                  ph_err *err) {
+    PH_TRY(join(d, name, path, arena, err));
+    *is_there = ph_path_is_file(*path);
+    if (*is_there || !ph_path_is_dead_link(*path)) return PH_OK;
+    return PH_FAIL(err, PH_EPATH,
+                   "%.200s: the link %s leads nowhere; copy the directory with what its links point to",
+                   d->path, name);
+}
+
 static ph_rc open_document(ph_hfdir *d, size_t i, ph_arena *arena, ph_err *err) {
     char   *path;
+    int     is_there;
     ph_file f = {0};
-    PH_TRY(join(d, documents[i].name, &path, arena, err));
-    if (!ph_path_is_file(path)) return PH_OK;
+    PH_TRY(find(d, documents[i].name, &path, &is_there, arena, err));
+    if (!is_there) return PH_OK;
     PH_TRY(ph_file_open(&f, path, err));
     ph_json_doc *doc = document(d, i);
     ph_rc        rc = ph_json_parse(doc, f.bytes, f.n, documents[i].name, err);
@@ -76,8 +89,9 @@ static ph_rc open_document(ph_hfdir *d, size_t i, ph_arena *arena, ph_err *err) 
 
 static ph_rc open_file(ph_hfdir *d, size_t i, ph_arena *arena, ph_err *err) {
     char *path;
-    PH_TRY(join(d, files[i].name, &path, arena, err));
-    return file(d, i)->bytes || !ph_path_is_file(path) ? PH_OK : ph_file_open(file(d, i), path, err);
+    int   is_there;
+    PH_TRY(find(d, files[i].name, &path, &is_there, arena, err));
+    return file(d, i)->bytes || !is_there ? PH_OK : ph_file_open(file(d, i), path, err);
 }
 
 /* ---- the chat template ---- */
@@ -132,8 +146,9 @@ static ph_rc open_weights(ph_hfdir *d, ph_arena *arena, ph_err *err) {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     for (size_t i = 0; i < 2; i++) {
         char *path;
-        PH_TRY(join(d, names[i], &path, arena, err));
-        if (ph_path_is_file(path)) return ph_safetensors_open(&d->weights, path, arena, err);
+        int   is_there;
+        PH_TRY(find(d, names[i], &path, &is_there, arena, err));
+        if (is_there) return ph_safetensors_open(&d->weights, path, arena, err);
     }
     return no_weights(d, err);
 }

@@ -1,11 +1,15 @@
 /* write_test.c - GGUF and sharded safetensors as we write them, read back. */
 #include "formats/gguf_write.h"
+#include "formats/produce.h"
 #include "formats/safetensors.h"
 #include "tests/unit/formats/formats_test.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static int same_weight(const ph_weight *a, const ph_weight *b) {
     return b && a->dtype == b->dtype && a->rank == b->rank &&
@@ -155,4 +159,30 @@ void test_shards_written(void) {
     ph_safetensors_close(&in);
     ft_remove(folder);
     ph_arena_close(&arena);
+}
+
+/* What stands at "out.part" before: a link to a file, a link to nothing.  Neither is followed. */
+void test_part_link_not_followed(void) {
+    for (int is_dead = 0; is_dead < 2; is_dead++) {
+        char         folder[64], path[96], part[96], victim[96];
+        size_t       n = 0;
+        struct stat  st;
+        ph_part_file f;
+        ph_err       err = {0};
+        ft_folder(folder);
+        snprintf(path, sizeof path, "%s/out", folder);
+        snprintf(part, sizeof part, "%s/out.part", folder);
+        snprintf(victim, sizeof victim, "%s/victim", folder);
+        CHECK(is_dead || ft_save(victim, "kept", 4));
+        CHECK(!symlink(victim, part));
+        CHECK_SAY(!ph_part_open(&f, path, &err), "%s", err.msg);
+        CHECK(f.to && fwrite("new", 1, 3, f.to) == 3);
+        CHECK_SAY(!ph_part_close(&f, PH_OK, &err), "%s", err.msg);
+        CHECK(!lstat(path, &st) && S_ISREG(st.st_mode) && st.st_size == 3); /* a file, no link */
+        CHECK(lstat(part, &st) != 0);
+        uint8_t *kept = is_dead ? NULL : ft_load(victim, &n);
+        CHECK(is_dead ? lstat(victim, &st) != 0 : kept && n == 4 && !memcmp(kept, "kept", 4));
+        free(kept);
+        ft_remove(folder);
+    }
 }
