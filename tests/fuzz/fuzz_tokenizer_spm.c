@@ -1,5 +1,6 @@
-/* seeds: tests/golden/tokenizers/spm_llama2 */
-/* fuzz_tokenizer_spm.c - any bytes as tokenizer.model, the law of fuzz_tokenizer_law.h. */
+/* seeds: tests/golden/seeds/tokenizer_spm */
+/* fuzz_tokenizer_spm.c - any bytes as tokenizer.model, the law of fuzz_tokenizer_law.h over its own last
+ * bytes. */
 #include "tests/fuzz/fuzz_tokenizer_law.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -9,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ph_tokenizer_files f = {.spm = {data, size}};
     ph_rc              rc = ph_tokenizer_open_files(&t, &f, &err);
     if (rc && (t || !err.msg[0])) abort();
-    if (!rc) fuzz_tokenizer_law(t, data, size < 256 ? size : 256);
+    if (!rc) fuzz_tokenizer_law(t, data, size);
     ph_tokenizer_close(t);
     return 0;
 }
