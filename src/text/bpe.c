@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* The id of one character with the decorations its place asks for, or -1. *n is the decorated length. */
+/* The id of one character with the decorations its place asks for, or -1; `spelled` is how they make it. */
 static ph_rc char_id(const ph_tokenizer *t, const uint8_t *at, size_t n, int is_first, int is_last,
                      ph_bytes *spelled, int32_t *id, ph_err *err) {
     spelled->n = 0;
@@ -30,6 +30,9 @@ static ph_rc char_id(const ph_tokenizer *t, const uint8_t *at, size_t n, int is_
     return PH_OK;
 }
 
+static int may_come_out(const ph_tokenizer *t, int32_t id, int is_guarded) {
+    return id >= 0 && !(is_guarded && (t->flags[id] & PH_TOK_CONTROL));
+}
 static int has_all_bytes(const ph_tokenizer *t, const ph_bytes *s) {
     for (size_t i = 0; i < s->n; i++)
         if (t->byte_id[s->at[i]] < 0) return 0;
@@ -38,15 +41,15 @@ static int has_all_bytes(const ph_tokenizer *t, const ph_bytes *s) {
 
 /* Characters to symbols.  An unknown character becomes unk, neighbours fused into one if the model says so.
  */
-static ph_rc spell(const ph_tokenizer *t, const uint8_t *word, size_t n, ph_bpe *w, ph_bytes *spelled,
-                   ph_err *err) {
+static ph_rc spell(const ph_tokenizer *t, const uint8_t *word, size_t n, int is_guarded, ph_bpe *w,
+                   ph_bytes *spelled, ph_err *err) {
     int unknown = 0;
     for (size_t i = 0; i < n;) {
         size_t  step = ph_utf8_length(word[i]);
         int32_t id;
         PH_TRY(char_id(t, word + i, step, i == 0, i + step >= n, spelled, &id, err));
         i += step;
-        if (id >= 0) {
+        if (may_come_out(t, id, is_guarded)) {
             if (unknown) PH_TRY(ph_bpe_push(w, t->unk_id, 0, 1, err));
             unknown = 0;
             PH_TRY(ph_bpe_push(w, id, 0, 1, err));
@@ -65,7 +68,7 @@ static ph_rc offer(const ph_tokenizer *t, ph_bpe *w, int32_t left, int is_guarde
     uint32_t rank;
     if (left < 0 || w->symbol[left].next < 0) return PH_OK;
     int32_t id = ph_tok_merge(t, w->symbol[left].id, w->symbol[w->symbol[left].next].id, &rank);
-    if (id < 0 || (is_guarded && (t->flags[id] & PH_TOK_CONTROL))) return PH_OK;
+    if (!may_come_out(t, id, is_guarded)) return PH_OK;
     return ph_bpe_offer(w, (ph_bpe_candidate){rank, left, id}, err);
 }
 
@@ -73,11 +76,11 @@ static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is
                     ph_model_scratch *scratch, ph_ids *out, ph_err *err) {
     if (t->ignore_merges) {
         int32_t id = ph_tok_find(t, word, n);
-        if (id >= 0 && !(is_guarded && (t->flags[id] & PH_TOK_CONTROL))) return ph_ids_push(out, id, err);
+        if (may_come_out(t, id, is_guarded)) return ph_ids_push(out, id, err);
     }
     ph_bpe w;
     ph_bpe_begin(&w, scratch);
-    PH_TRY(spell(t, word, n, &w, &scratch->text, err));
+    PH_TRY(spell(t, word, n, is_guarded, &w, &scratch->text, err));
     ph_bpe_link(&w);
     for (size_t i = 0; i + 1 < w.n; i++) PH_TRY(offer(t, &w, (int32_t)i, is_guarded, err));
     ph_bpe_candidate top;

@@ -62,7 +62,7 @@ int ph_bpe_take(ph_bpe *w, ph_bpe_candidate *out) {
 }
 
 void ph_model_scratch_close(ph_model_scratch *s) {
-    for (int i = 0; i < 4; i++) free(s->at[i]);
+    for (int i = 0; i < PH_SCRATCHES; i++) free(s->at[i]);
     ph_bytes_close(&s->text);
     *s = (ph_model_scratch){0};
 }

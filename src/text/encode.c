@@ -5,7 +5,8 @@
  * Trust travels as a list of runs over a section's bytes.  An added token that is special is taken
  * only where all its bytes are trusted, and a model that meets untrusted bytes is told to make
  * no control token of them.  A special token refused for trust does not use up the text: what else matches
- * there still may.
+ * there still may.  Which added token stands at each byte is found in one walk from the end to the front
+ * (tokmatch.c); the way forward then takes one place after the other.
  * Source of the order and of the flags' meaning: Hugging Face tokenizers 0.22, added_vocabulary.rs.
  */
 #include "text/tokenizer_tables.h"
@@ -16,16 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct run { /* bytes up to `end` have this trust */
-    size_t end;
-    int    is_trusted;
-} run;
-
 typedef struct encoder {
     const ph_tokenizer *t;
     ph_bytes            section; /* valid UTF-8 */
-    run                *runs;    /* over the section; [n_runs] */
+    ph_trust_run       *runs;    /* over the section; [n_runs] */
     size_t              n_runs, runs_cap;
+    ph_tok_places       in_section, in_mixed, in_gap; /* added tokens of each, while it is walked */
     ph_bytes            gap, spare;
     ph_cuts             cuts, cuts_spare;
     ph_model_scratch    scratch;
@@ -54,7 +51,7 @@ static ph_rc add_text(encoder *e, const char *bytes, size_t n, int is_trusted) {
     void *at = e->runs;
     PH_TRY(ph_room_grow(&at, &e->runs_cap, e->n_runs, 1, sizeof *e->runs, e->err));
     e->runs = at;
-    e->runs[e->n_runs++] = (run){e->section.n, is_trusted};
+    e->runs[e->n_runs++] = (ph_trust_run){e->section.n, is_trusted};
     return PH_OK;
 }
 
@@ -73,11 +70,12 @@ static int is_trusted(const encoder *e, size_t begin, size_t end) {
 /* --- added tokens in a text --- */
 
 typedef struct matcher {
-    const encoder *e;
-    const uint8_t *text;
-    size_t         n, at;
-    int            in_section; /* text is the section: trust is known byte by byte */
-    int            all_trusted;
+    const ph_tokenizer *t;
+    const ph_added_set *set;
+    ph_tok_places      *places;
+    const uint8_t      *text;
+    size_t              n, at;
+    size_t space, space_end; /* the last white space that was walked: all of [space, space_end) */
 } matcher;
 
 static int is_word_before(const uint8_t *text, size_t at) {
@@ -89,44 +87,39 @@ static int is_word_at(const uint8_t *text, size_t n, size_t at) {
     return at < n && ph_char_is_word(ph_utf8_read(text + at, n - at).code_point);
 }
 
-static int allows(const void *arg, const ph_added_row *row) {
-    const matcher *m = arg;
-    unsigned       flags = m->e->t->flags[row->id];
-    if (!(flags & PH_TOK_CONTROL)) return 1;
-    return m->in_section ? is_trusted(m->e, m->at, m->at + row->text.n) : m->all_trusted;
+/* Where the white space that begins at `at` ends.  Tokens may all ask about the same: it is walked once. */
+static size_t space_behind(matcher *m, size_t at) {
+    if (at >= m->space && at < m->space_end) return m->space_end;
+    m->space = at;
+    while (at < m->n) {
+        ph_utf8_step s = ph_utf8_read(m->text + at, m->n - at);
+        if (!ph_char_is_space(s.code_point)) break;
+        at += (size_t)s.n;
+    }
+    return m->space_end = at;
 }
 
 /* The next added token at or behind m->at: its id, and [*begin, *end) with the white space it takes.  -1:
  * none. */
-static int32_t next_added(matcher *m, const ph_added_row *rows, uint32_t n_rows, size_t floor, size_t *begin,
-                          size_t *end) {
-    const ph_tokenizer *t = m->e->t;
-    for (; n_rows && m->at < m->n; m->at += ph_utf8_length(m->text[m->at])) {
-        int32_t row = ph_tok_longest(t->blob, rows, n_rows, m->text + m->at, m->n - m->at, allows, m);
-        if (row < 0) continue;
-        size_t   b = m->at, stop = m->at + rows[row].text.n;
-        unsigned flags = t->flags[rows[row].id];
-        if ((flags & PH_TOK_SINGLE) && (is_word_before(m->text, b) || is_word_at(m->text, m->n, stop))) {
-            m->at = stop - 1;
-            while (m->at > b && (m->text[m->at] & 0xC0) == 0x80)
-                m->at--; /* go on behind it, as the trainer does */
-            continue;
-        }
+static int32_t next_added(matcher *m, size_t floor, size_t *begin, size_t *end) {
+    ph_tok_place p;
+    while (ph_tok_next_place(m->places, m->at, &p)) {
+        size_t   b = p.at, stop = p.at + m->set->row[p.row].text.n;
+        int32_t  id = m->set->row[p.row].id;
+        unsigned flags = m->t->flags[id];
         m->at = stop;
+        if ((flags & PH_TOK_SINGLE) && (is_word_before(m->text, b) || is_word_at(m->text, m->n, stop)))
+            continue; /* go on behind it, as the trainer does */
         while ((flags & PH_TOK_LSTRIP) && b > floor) {
             size_t c = ph_utf8_before(m->text, b);
             if (!ph_char_is_space(ph_utf8_read(m->text + c, b - c).code_point)) break;
             b = c;
         }
-        while ((flags & PH_TOK_RSTRIP) && stop < m->n) {
-            ph_utf8_step s = ph_utf8_read(m->text + stop, m->n - stop);
-            if (!ph_char_is_space(s.code_point)) break;
-            stop += (size_t)s.n;
-        }
+        if (flags & PH_TOK_RSTRIP) stop = space_behind(m, stop);
         /* White space that the token before has taken already: nothing is left for this one. */
         if ((flags & PH_TOK_LSTRIP) && b < floor) b = floor < stop ? floor : stop;
         *begin = b, *end = stop;
-        return rows[row].id;
+        return id;
     }
     return -1;
 }
@@ -161,8 +154,10 @@ static ph_rc gap(encoder *e, size_t begin, size_t end) {
     e->gap.n = 0;
     PH_TRY(ph_bytes_push(&e->gap, e->section.at + begin, end - begin, e->err));
     PH_TRY(ph_normalize(e->t, &e->gap, &e->spare, &lost, e->err));
-    matcher m = {.e = e, .text = e->gap.at, .n = e->gap.n, .all_trusted = trusted};
-    while ((id = next_added(&m, e->t->norm, e->t->n_norm, from, &b, &stop)) >= 0) {
+    ph_trust_run one = {e->gap.n, trusted};
+    matcher      m = {.t = e->t, .set = &e->t->norm, .places = &e->in_gap, .text = e->gap.at, .n = e->gap.n};
+    PH_TRY(ph_tok_find_added(m.set, m.text, 0, m.n, &one, 1, m.places, e->err));
+    while ((id = next_added(&m, from, &b, &stop)) >= 0) {
         if (from < b) PH_TRY(words(e, e->gap.at + from, b - from, is_first && !from && !lost, !trusted));
         if (b < stop) PH_TRY(ph_ids_push(e->out, id, e->err));
         from = stop;
@@ -175,35 +170,27 @@ static ph_rc gap(encoder *e, size_t begin, size_t end) {
 /* A special token that is matched in normalized text has no bytes of known trust there.  Where a gap mixes
  * trusted and untrusted bytes it is therefore looked for in the section itself. */
 static ph_rc mixed_gap(encoder *e, size_t begin, size_t end) {
-    const ph_tokenizer *t = e->t;
+    const ph_added_set *set = &e->t->spelled;
+    ph_tok_place        p;
     size_t              from = begin;
-    if (!t->n_norm || is_trusted(e, begin, end)) return gap(e, begin, end);
-    for (size_t at = begin; at < end;) {
-        int32_t best = -1;
-        size_t  best_n = 0;
-        for (uint32_t i = 0; i < t->n_norm; i++) {
-            ph_span_of s = t->piece[t->norm[i].id];
-            if (!(t->flags[t->norm[i].id] & PH_TOK_CONTROL) || s.n <= best_n || s.n > end - at) continue;
-            if (memcmp(ph_tok_text(t, s), e->section.at + at, s.n) || !is_trusted(e, at, at + s.n)) continue;
-            best = t->norm[i].id, best_n = s.n;
-        }
-        if (best < 0) {
-            at++;
-            continue;
-        }
-        PH_TRY(gap(e, from, at));
-        PH_TRY(ph_ids_push(e->out, best, e->err));
-        from = at = at + best_n;
+    if (!set->n || is_trusted(e, begin, end)) return gap(e, begin, end);
+    PH_TRY(ph_tok_find_added(set, e->section.at, begin, end, e->runs, e->n_runs, &e->in_mixed, e->err));
+    while (ph_tok_next_place(&e->in_mixed, from, &p)) {
+        PH_TRY(gap(e, from, p.at));
+        PH_TRY(ph_ids_push(e->out, set->row[p.row].id, e->err));
+        from = p.at + set->row[p.row].text.n;
     }
     return gap(e, from, end);
 }
 
 /* All text gathered so far, which a slot or the end now closes. */
 static ph_rc section(encoder *e) {
-    matcher m = {.e = e, .text = e->section.at, .n = e->section.n, .in_section = 1};
+    matcher m = {.t = e->t, .set = &e->t->raw, .places = &e->in_section};
     size_t  from = 0, begin, end;
     int32_t id;
-    while ((id = next_added(&m, e->t->raw, e->t->n_raw, from, &begin, &end)) >= 0) {
+    m.text = e->section.at, m.n = e->section.n;
+    PH_TRY(ph_tok_find_added(m.set, m.text, 0, m.n, e->runs, e->n_runs, m.places, e->err));
+    while ((id = next_added(&m, from, &begin, &end)) >= 0) {
         if (from < begin) PH_TRY(mixed_gap(e, from, begin));
         if (begin < end) PH_TRY(ph_ids_push(e->out, id, e->err));
         from = end;
@@ -245,6 +232,9 @@ static void close(encoder *e) {
     ph_cuts_close(&e->cuts);
     ph_cuts_close(&e->cuts_spare);
     ph_model_scratch_close(&e->scratch);
+    ph_tok_places_close(&e->in_section);
+    ph_tok_places_close(&e->in_mixed);
+    ph_tok_places_close(&e->in_gap);
     free(e->runs);
 }
 

@@ -288,7 +288,14 @@ static ph_rc compile(ph_pattern *p, const ph_bytes *source, const char *where, p
     return PH_OK;
 }
 
+/* Patterns of the field that try anew at every character of a run that has failed once, so that a run costs
+ * its square; and how PCRE2 is told to match the same and look once. */
+static const struct { const char *source, *once; } slow[] = {{"\\s+$", "(?:\\G|(?<!\\s))\\s+$"}};
+
 ph_rc ph_pattern_open(ph_pattern *p, const char *source, size_t n, const char *where, ph_err *err) {
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        if (n == strlen(slow[i].source) && !memcmp(source, slow[i].source, n))
+            source = slow[i].once, n = strlen(source);
     onig o = {.in = source, .n = n, .where = where, .err = err};
     *p = (ph_pattern){0};
     if (n > PATTERN_MAX)

@@ -2,12 +2,14 @@
  *
  * It differs from bpe.c in that there is no list of merges: the vocabulary and its scores are the list.  A
  * symbol that is no piece in the end becomes bytes, or unk.  Pieces marked unused are steps only: what
- * they were merged from comes out instead.
+ * they were merged from comes out instead.  Whether two neighbours spell a piece costs the same however long
+ * they are: the word's beginnings are hashed once, and only what is found is compared.
  * Source: SentencePiece (Kudo & Richardson, arXiv:1808.06226), bpe_model; llama.cpp reads GGUF so too.
  */
 #include "text/tokenizer_tables.h"
 
 #include "text/bpe_heap.h"
+#include "text/tokhash.h"
 #include "text/utf8.h"
 
 typedef struct split { /* an unused piece and how it was joined, to undo it */
@@ -18,12 +20,15 @@ typedef struct split { /* an unused piece and how it was joined, to undo it */
 typedef struct work {
     const ph_tokenizer *t;
     const uint8_t      *word;
+    const uint64_t     *sums; /* [n + 1] hashes of the word's beginnings */
     ph_bpe              w;
     int                 is_guarded;
+    uint64_t            look_ups;
 } work;
 
-static int32_t piece_of(const work *k, size_t at, size_t n) {
-    int32_t id = ph_tok_find(k->t, k->word + at, n);
+static int32_t piece_of(work *k, size_t at, size_t n) {
+    int32_t id = ph_tok_find_hashed(k->t, ph_hash_part(k->sums, at, n), k->word + at, n);
+    k->look_ups++;
     if (id >= 0 && (k->t->flags[id] & (PH_TOK_CONTROL | PH_TOK_BYTE)))
         return -1; /* never from text, trusted or not */
     return id;
@@ -73,12 +78,22 @@ static ph_rc emit(work *k, ph_model_scratch *s, int32_t last, uint32_t at, uint3
     return PH_OK;
 }
 
+static ph_rc hash_beginnings(work *k, size_t n, ph_model_scratch *s, ph_err *err) {
+    PH_TRY(ph_room_grow(&s->at[4], &s->cap[4], 0, n + 1, sizeof(uint64_t), err));
+    uint64_t *sums = s->at[4];
+    sums[0] = 0;
+    for (size_t i = 0; i < n; i++) sums[i + 1] = ph_hash_add(sums[i], k->word[i]);
+    k->sums = sums;
+    return PH_OK;
+}
+
 static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is_guarded, ph_model_scratch *s,
                     ph_ids *out, ph_err *err) {
     work             k = {.t = t, .word = word, .is_guarded = is_guarded};
     ph_bpe_candidate top;
     size_t           n_splits = 0;
     int              was_unknown = 0;
+    PH_TRY(hash_beginnings(&k, n, s, err));
     ph_bpe_begin(&k.w, s);
     for (size_t i = 0, step; i < n; i += step) {
         step = ph_utf8_length(word[i]);
@@ -110,6 +125,7 @@ static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is
         if (is_unknown && was_unknown) out->n--; /* SentencePiece fuses neighbours that it does not know */
         was_unknown = is_unknown;
     }
+    s->work += n + k.look_ups;
     return PH_OK;
 }
 

@@ -14,6 +14,7 @@
 #define PH_TEXT_TOKENIZER_TABLES_H
 
 #include "base/arena.h"
+#include "text/automaton.h"
 #include "text/bytebuf.h"
 #include "text/pattern.h"
 #include "text/tokenizer.h"
@@ -39,10 +40,6 @@ enum {
     PH_TOK_BYTE = 512,   /* SentencePiece: stands for a byte, its spelling is never matched */
 };
 
-typedef struct ph_span_of {
-    uint32_t at, n; /* bytes of the blob */
-} ph_span_of;
-
 typedef struct ph_merge {
     int32_t left, right, id; /* ids: left and right become id; the index is the rank */
 } ph_merge;
@@ -50,7 +47,14 @@ typedef struct ph_merge {
 typedef struct ph_added_row {
     ph_span_of text; /* what to match: the piece, or its normalized form */
     int32_t    id;
+    uint32_t   plain; /* index + 1 of the longest row that is no control token and begins this one; 0: none */
 } ph_added_row;
+
+typedef struct ph_added_set {
+    ph_added_row *row; /* [n], sorted by text */
+    uint32_t      n;
+    ph_automaton  find; /* over the rows' texts, fed from the end; ill-formed UTF-8 is not in it */
+} ph_added_set;
 
 typedef enum ph_op_kind {
     /* normalizers */
@@ -103,21 +107,22 @@ struct ph_tokenizer {
     ph_arena arena; /* everything below that is a pointer, patterns apart */
     size_t   pattern_bytes;
 
-    const uint8_t      *blob;  /* all strings, back to back */
-    const ph_span_of   *piece; /* [n_ids] */
-    const uint16_t     *flags; /* [n_ids] */
-    const double       *score; /* [n_ids] or NULL */
-    uint32_t            n_ids;
-    uint32_t            n_model; /* ids with PH_TOK_MODEL */
-    const uint32_t     *slots;   /* [n_slots] hash of model pieces: id + 1; 0 empty */
-    uint32_t            n_slots;
-    const ph_added_row *raw, *norm; /* [n_raw], [n_norm], sorted by text */
-    uint32_t            n_raw, n_norm;
-    const ph_merge     *merges;      /* [n_merges] */
-    const uint32_t     *merge_slots; /* [n_merge_slots]: index + 1; 0 empty */
-    uint32_t            n_merges, n_merge_slots;
-    const uint32_t     *sorted; /* [n_model] ids by piece; NULL unless the model asks */
-    const uint32_t     *rank;   /* [n_ids] for merges by score: 0 best; NULL otherwise */
+    const uint8_t    *blob;  /* all strings, back to back */
+    const ph_span_of *piece; /* [n_ids] */
+    const uint16_t   *flags; /* [n_ids] */
+    const double     *score; /* [n_ids] or NULL */
+    uint32_t          n_ids;
+    uint32_t          n_model; /* ids with PH_TOK_MODEL */
+    const uint32_t   *slots;   /* [n_slots] hash of model pieces: id + 1; 0 empty */
+    uint32_t          n_slots;
+    ph_added_set      raw, norm;   /* added tokens that are matched before, and after normalizing */
+    ph_added_set      spelled;     /* those of norm that are control tokens, by their own spelling */
+    const ph_merge   *merges;      /* [n_merges] */
+    const uint32_t   *merge_slots; /* [n_merge_slots]: index + 1; 0 empty */
+    uint32_t          n_merges, n_merge_slots;
+    const uint32_t   *sorted; /* [n_model] ids by piece; NULL unless the model asks */
+    ph_automaton      pieces; /* over the pieces that the model may find, by id; empty unless it asks */
+    const uint32_t   *rank;   /* [n_ids] for merges by score: 0 best; NULL otherwise */
 
     const ph_text_model *model;
     int32_t              byte_id[256];  /* "<0x00>" ..., -1 where there is none */
@@ -146,15 +151,34 @@ static inline const uint8_t *ph_tok_text(const ph_tokenizer *t, ph_span_of s) {
 
 /* --- lookups (toktables.c) --- */
 int32_t ph_tok_find(const ph_tokenizer *t, const uint8_t *piece, size_t n); /* in the model; -1 */
+int32_t ph_tok_find_hashed(const ph_tokenizer *t, uint32_t hash, const uint8_t *piece, size_t n);
 int32_t ph_tok_merge(const ph_tokenizer *t, int32_t left, int32_t right, uint32_t *rank); /* -1: no merge */
-/* The longest row that text[n] begins with and `allows` accepts, or -1. */
-typedef int ph_row_filter(const void *arg, const ph_added_row *row);
-int32_t ph_tok_longest(const uint8_t *blob, const ph_added_row *rows, uint32_t n_rows, const uint8_t *text,
-                       size_t n, ph_row_filter *allows, const void *arg);
 /* Narrow [*lo, *hi) of t->sorted to pieces whose byte at `depth` is c; bytes before agree already. */
 void ph_tok_narrow(const ph_tokenizer *t, uint32_t *lo, uint32_t *hi, size_t depth, uint8_t c);
 
-/* --- building (tokbuild.c) --- */
+/* --- added tokens in a text (tokmatch.c) --- */
+typedef struct ph_trust_run { /* bytes from the run before up to `end`, at least one, have this trust */
+    size_t end;
+    int    is_trusted;
+} ph_trust_run;
+typedef struct ph_tok_place {
+    size_t   at;
+    uint32_t row; /* of the set */
+} ph_tok_place;
+typedef struct ph_tok_places { /* zeroed before first use; owned */
+    ph_tok_place *place;       /* [n] from the end of the text to its front */
+    size_t        n, cap;
+    uint64_t      moves; /* of the automaton, in all: what tests count */
+} ph_tok_places;
+/* For each place of text[begin, end), VALID UTF-8, the longest row that stands there; control tokens only
+ * where one trusted run holds them.  runs cover the text; out is written anew. */
+ph_rc ph_tok_find_added(const ph_added_set *set, const uint8_t *text, size_t begin, size_t end,
+                        const ph_trust_run *runs, size_t n_runs, ph_tok_places *out, ph_err *err);
+/* Take the first place at or behind `from`, and forget those before it.  0: there is none. */
+int  ph_tok_next_place(ph_tok_places *p, size_t from, ph_tok_place *out);
+void ph_tok_places_close(ph_tok_places *p); /* accepts a zeroed one */
+
+/* --- building (tokbuild.c, tokfreeze.c) --- */
 typedef struct ph_build_piece {
     ph_span_of text;
     double     score;
@@ -171,13 +195,14 @@ typedef struct ph_tok_build {
     uint32_t       *slots; /* of model pieces, while building */
     uint32_t        n_slots;
     size_t          n_expected; /* pieces the file lists: bounds the holes that ids may leave */
-    int             by_score, need_score, need_sorted;
+    int             by_score, need_score, need_sorted, need_pieces;
     const char     *where; /* file name for messages; lives as long as the build */
 } ph_tok_build;
 
 ph_rc ph_build_open(ph_tok_build *b, const char *where, ph_err *err);
 void  ph_build_close(ph_tok_build *b);
 ph_rc ph_build_text(ph_tok_build *b, const void *text, size_t n, ph_span_of *out, ph_err *err);
+int   ph_build_is_text(const ph_tok_build *b, ph_span_of s, const void *text, size_t n);
 /* Give id its piece.  The same piece for the same id again only adds flags.
  * Errors: PH_EFORMAT two pieces for one id, id out of range; PH_ELIMIT piece too long. */
 ph_rc   ph_build_piece_put(ph_tok_build *b, int64_t id, const void *piece, size_t n, double score,
@@ -241,10 +266,12 @@ ph_rc ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, si
                          ph_bytes *out, ph_err *err);
 
 /* --- models (model.def) --- */
+enum { PH_SCRATCHES = 5 };
 typedef struct ph_model_scratch { /* zeroed before first use; owned */
-    void    *at[4];
-    size_t   cap[4];
+    void    *at[PH_SCRATCHES];
+    size_t   cap[PH_SCRATCHES];
     ph_bytes text;
+    uint64_t work; /* bytes compared and hashed, moves made: what tests count */
 } ph_model_scratch;
 void ph_model_scratch_close(ph_model_scratch *s);
 
@@ -253,7 +280,9 @@ struct ph_text_model {
     /* word[n], n >= 1, to ids.  is_guarded: no control token may come out. */
     ph_rc (*encode)(const ph_tokenizer *t, const uint8_t *word, size_t n, int is_guarded,
                     ph_model_scratch *scratch, ph_ids *out, ph_err *err);
-    int needs_merges, needs_scores, needs_sorted;
+    int needs_merges, needs_scores; /* pairs that merge; a score for each piece */
+    int needs_sorted;               /* ph_tokenizer's sorted */
+    int needs_pieces; /* its pieces: 1 fed forward; 2 backward, those inside a word, without their prefix */
 };
 #define PH_TEXT_MODEL(name) extern const ph_text_model ph_text_model_##name;
 #include "text/model.def"

@@ -70,10 +70,16 @@ static ph_rc merges(ph_tok_build *b, const ph_json *list, ph_err *err) {
     return PH_OK;
 }
 
+/* What every character of a word is spelled with: "##", "</w>". */
+enum { AFFIX_MAX = 64 };
+
 static ph_rc piece_param(ph_tok_build *b, const ph_json *model, const char *key, ph_span_of *out,
                          ph_err *err) {
     const char *text;
     PH_TRY(ph_json_text_or(model, key, "", &text, err));
+    if (strlen(text) > AFFIX_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%s: model.%s has %zu bytes (limit %d)", b->where, key, strlen(text),
+                       AFFIX_MAX);
     return ph_build_text(b, text, strlen(text), out, err);
 }
 
@@ -91,18 +97,20 @@ static ph_rc read_model(ph_tok_build *b, const ph_json *model, ph_err *err) {
         return PH_FAIL(err, PH_EFORMAT, "%s: there is no \"model\"", b->where);
     PH_TRY(ph_json_text_or(model, "type", guess_type(model), &type, err));
     t->model = ph_text_model_find(type);
-    if (!t->model)
+    if (!t->model || t->model == &ph_text_model_spm) /* the latter is SentencePiece's own files' */
         return PH_FAIL(err, PH_EUNSUP, "%s: model.type \"%.40s\" is not known (BPE, Unigram, WordPiece are)",
                        b->where, type);
     PH_TRY(piece_param(b, model, "continuing_subword_prefix", &t->inner_prefix, err));
     PH_TRY(piece_param(b, model, "end_of_word_suffix", &t->end_suffix, err));
     ph_json vocab = ph_json_get(model, "vocab");
     int     is_list = ph_json_kind_of(&vocab) == PH_JSON_ARRAY;
-    if (is_list != t->model->needs_sorted || (!is_list && ph_json_kind_of(&vocab) != PH_JSON_OBJECT))
+    if (is_list != t->model->needs_scores || (!is_list && ph_json_kind_of(&vocab) != PH_JSON_OBJECT))
         return PH_FAIL(err, PH_EFORMAT, "%s: model.vocab is missing or of the wrong type for %s", b->where,
                        type);
     PH_TRY(is_list ? vocab_list(b, &vocab, err) : vocab_object(b, &vocab, err));
-    b->need_score = b->need_sorted = t->model->needs_sorted;
+    b->need_score = t->model->needs_scores;
+    b->need_sorted = t->model->needs_sorted;
+    b->need_pieces = t->model->needs_pieces;
     PH_TRY(ph_build_index(b, err));
     PH_TRY(ph_json_bool_or(model, "fuse_unk", 0, &t->fuse_unk, err));
     PH_TRY(ph_json_bool_or(model, "byte_fallback", 0, &t->byte_fallback, err));

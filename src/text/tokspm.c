@@ -226,7 +226,7 @@ static ph_rc pipeline(ph_tok_build *b, const spec *s, const ph_tok_config *c, ph
                        b->where, (unsigned long long)s->model_type);
     t->model = &ph_text_model_unigram;
     b->by_score = 0;
-    b->need_score = b->need_sorted = 1;
+    b->need_score = b->need_pieces = 1;
     return PH_OK;
 }
 

@@ -1,8 +1,8 @@
-/* toktables.c - the lookups of an open tokenizer: piece to id, pair to merge, text to added token.
+/* toktables.c - the lookups of an open tokenizer: piece to id, pair to merge.
  *
- * Hash tables use open addressing with linear probing over powers of two, at most half full.  Added tokens
- * and Unigram pieces are sorted by their bytes: matching a text narrows a range of rows byte by byte, so a
- * match costs its own length times a logarithm, however many tokens begin alike.
+ * Hash tables use open addressing with linear probing over powers of two, at most half full.  WordPiece's
+ * pieces are sorted by their bytes: matching a text narrows a range of rows byte by byte, so a match costs
+ * its own length times a logarithm, however many pieces begin alike.
  */
 #include "text/tokenizer_tables.h"
 
@@ -11,9 +11,13 @@
 #include <string.h>
 
 int32_t ph_tok_find(const ph_tokenizer *t, const uint8_t *piece, size_t n) {
+    return ph_tok_find_hashed(t, ph_hash_bytes(piece, n), piece, n);
+}
+
+int32_t ph_tok_find_hashed(const ph_tokenizer *t, uint32_t hash, const uint8_t *piece, size_t n) {
     if (!t->n_slots) return -1;
     uint32_t mask = t->n_slots - 1;
-    for (uint32_t i = ph_hash_bytes(piece, n) & mask; t->slots[i]; i = (i + 1) & mask) {
+    for (uint32_t i = hash & mask; t->slots[i]; i = (i + 1) & mask) {
         uint32_t id = t->slots[i] - 1;
         if (t->piece[id].n == n && !memcmp(ph_tok_text(t, t->piece[id]), piece, n)) return (int32_t)id;
     }
@@ -32,44 +36,6 @@ int32_t ph_tok_merge(const ph_tokenizer *t, int32_t left, int32_t right, uint32_
         }
     }
     return -1;
-}
-
-/* Byte `depth` of row i, or -1 where its text has ended (which sorts first). */
-static int row_byte(const uint8_t *blob, const ph_added_row *row, size_t depth) {
-    return depth < row->text.n ? blob[row->text.at + depth] : -1;
-}
-
-int32_t ph_tok_longest(const uint8_t *blob, const ph_added_row *rows, uint32_t n_rows, const uint8_t *text,
-                       size_t n, ph_row_filter *allows, const void *arg) {
-    uint32_t lo = 0, hi = n_rows;
-    int32_t  best = -1;
-    for (size_t depth = 0; depth <= n && lo < hi; depth++) {
-        /* Rows that end here have matched; they stand first in the range. */
-        while (lo < hi && row_byte(blob, &rows[lo], depth) < 0) {
-            if (depth && (!allows || allows(arg, &rows[lo]))) best = (int32_t)lo;
-            lo++;
-        }
-        if (depth == n) break;
-        int      c = text[depth];
-        uint32_t a = lo, b = hi;
-        while (a < b) { /* first row with a byte >= c */
-            uint32_t mid = a + (b - a) / 2;
-            if (row_byte(blob, &rows[mid], depth) < c)
-                a = mid + 1;
-            else
-                b = mid;
-        }
-        lo = a, b = hi;
-        while (a < b) { /* first row with a byte > c */
-            uint32_t mid = a + (b - a) / 2;
-            if (row_byte(blob, &rows[mid], depth) <= c)
-                a = mid + 1;
-            else
-                b = mid;
-        }
-        hi = a;
-    }
-    return best;
 }
 
 static int piece_byte(const ph_tokenizer *t, uint32_t i, size_t depth) {
@@ -127,21 +93,21 @@ const char *ph_tokenizer_piece(const ph_tokenizer *t, int32_t id, size_t *n) {
 }
 
 int32_t ph_tokenizer_id(const ph_tokenizer *t, const char *piece, size_t n) {
-    for (uint32_t lo = 0, hi = t->n_raw;
+    for (uint32_t lo = 0, hi = t->raw.n;
          lo < hi;) { /* added tokens are sorted by piece when not normalized */
         uint32_t   mid = lo + (hi - lo) / 2;
-        ph_span_of s = t->raw[mid].text;
+        ph_span_of s = t->raw.row[mid].text;
         size_t     least = s.n < n ? s.n : n;
         int        order = least ? memcmp(ph_tok_text(t, s), piece, least) : 0;
-        if (!order && s.n == n) return t->raw[mid].id;
+        if (!order && s.n == n) return t->raw.row[mid].id;
         if (order < 0 || (!order && s.n < n))
             lo = mid + 1;
         else
             hi = mid;
     }
-    for (uint32_t i = 0; i < t->n_norm; i++) {
-        ph_span_of s = t->piece[t->norm[i].id];
-        if (s.n == n && !memcmp(ph_tok_text(t, s), piece, n)) return t->norm[i].id;
+    for (uint32_t i = 0; i < t->norm.n; i++) {
+        ph_span_of s = t->piece[t->norm.row[i].id];
+        if (s.n == n && !memcmp(ph_tok_text(t, s), piece, n)) return t->norm.row[i].id;
     }
     return ph_tok_find(t, (const uint8_t *)piece, n);
 }

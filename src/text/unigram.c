@@ -1,8 +1,9 @@
 /* unigram.c - the segmentation of highest probability under a unigram model (Viterbi).
  *
- * best[i] is the best way to spell the first i bytes; every piece that the text spells at i extends it.  A
- * character that no piece covers costs unk_score.  Neighbouring unknowns are fused into one.
- * Source: Kudo, arXiv:1804.10959; ties and fusing as in Hugging Face tokenizers (models/unigram).
+ * best[i] is the best way to spell the first i bytes: over every piece that ends there (an automaton knows
+ * them, however long the pieces are).  A character that no piece covers costs unk_score.  Neighbouring
+ * unknowns are fused into one. Source: Kudo, arXiv:1804.10959; ties and fusing as in Hugging Face tokenizers
+ * (models/unigram).
  */
 #include "text/tokenizer_tables.h"
 
@@ -19,21 +20,18 @@ static void reach(node *best, size_t from, size_t to, int32_t id, double score) 
     best[to] = (node){score, (uint32_t)from, id};
 }
 
-/* Every piece that begins at `at`. */
-static int extend(const ph_tokenizer *t, node *best, const uint8_t *word, size_t n, size_t at, size_t step,
-                  int is_guarded) {
-    uint32_t lo = 0, hi = t->n_model;
-    int      has_single = 0;
-    for (size_t depth = 0; at + depth < n; depth++) {
-        ph_tok_narrow(t, &lo, &hi, depth, word[at + depth]);
-        if (lo == hi) break;
-        uint32_t id = t->sorted[lo];
-        if (t->piece[id].n != depth + 1) continue;
-        if ((t->flags[id] & PH_TOK_BYTE) || (is_guarded && (t->flags[id] & PH_TOK_CONTROL))) continue;
-        reach(best, at, at + depth + 1, (int32_t)id, best[at].score + t->score[id]);
-        if (depth + 1 == step) has_single = 1;
+/* Every piece that ends at `end`, longest first; then the character itself, unless it is a piece. */
+static void arrive(const ph_tokenizer *t, node *best, size_t end, size_t step, uint32_t hit, int is_guarded,
+                   uint64_t *work) {
+    int has_single = 0;
+    for (uint32_t k = hit; k; k = t->pieces.shorter[k - 1], ++*work) {
+        uint32_t id = k - 1, n = t->piece[id].n;
+        size_t   from = end - n;
+        if (best[from].from == UINT32_MAX || (is_guarded && (t->flags[id] & PH_TOK_CONTROL))) continue;
+        reach(best, from, end, (int32_t)id, best[from].score + t->score[id]);
+        if (n == step) has_single = 1;
     }
-    return has_single;
+    if (!has_single) reach(best, end - step, end, -1, best[end - step].score + t->unk_score);
 }
 
 static ph_rc push_text(const ph_tokenizer *t, const uint8_t *at, size_t n, int is_guarded, ph_ids *out,
@@ -54,10 +52,12 @@ static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is
     node *best = s->at[0];
     for (size_t i = 0; i <= n; i++) best[i] = (node){0, UINT32_MAX, -1};
     best[0].from = 0;
+    uint32_t at = 0;
     for (size_t i = 0, step; i < n; i += step) {
         step = ph_utf8_length(word[i]);
-        if (!extend(t, best, word, n, i, step, is_guarded))
-            reach(best, i, i + step, -1, best[i].score + t->unk_score);
+        for (size_t k = 0; t->pieces.root && k < step; k++)
+            at = ph_automaton_step(&t->pieces, at, word[i + k], &s->work);
+        arrive(t, best, i + step, step, t->pieces.root ? t->pieces.hit[at] : 0, is_guarded, &s->work);
     }
     /* Walk back, turning each node into "the piece that begins here ends there". */
     PH_TRY(ph_room_grow(&s->at[1], &s->cap[1], 0, n + 1, sizeof(uint32_t), err));
@@ -74,4 +74,4 @@ static ph_rc encode(const ph_tokenizer *t, const uint8_t *word, size_t n, int is
 }
 
 const ph_text_model ph_text_model_unigram = {
-    .name = "Unigram", .encode = encode, .needs_scores = 1, .needs_sorted = 1};
+    .name = "Unigram", .encode = encode, .needs_scores = 1, .needs_pieces = 1};

@@ -233,6 +233,11 @@ void test_tokenizer_refused(void) {
         {MODEL("\"a\":0,\"b\":0", "[]"), "given to", PH_EFORMAT},
         {"{\"model\":{\"type\":\"Bogus\",\"vocab\":{}}}", "Bogus", PH_EUNSUP},
         {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":5,\"vocab\":[[\"a\",0]]}}", "unk_id", PH_EFORMAT},
+        {"{\"model\":{\"type\":\"SentencePiece BPE\",\"vocab\":[[\"a\",0],[\"aa\",1]]}}", "SentencePiece BPE",
+         PH_EUNSUP},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"end_of_word_suffix\":"
+         "\"0123456789012345678901234567890123456789012345678901234567890123456789\"}}",
+         "end_of_word_suffix has 70 bytes", PH_ELIMIT},
         {WITH("normalizer", "{\"type\":\"Nope\"}"), "Nope", PH_EUNSUP},
         {WITH("pre_tokenizer", "{\"type\":\"Nope\"}"), "Nope", PH_EUNSUP},
         {WITH("pre_tokenizer",
