@@ -61,7 +61,7 @@ static ph_rc describe(const pinhole_model *model, pinhole_model_facts *facts, ph
     const pinhole_model_facts known = {
         .family = m->family->name,
         .text_family = m->text_family->name,
-        .container = s->is_gguf ? "gguf" : "safetensors",
+        .container = ph_source_container(s),
         .processor = m->vision ? m->recipe.processor : NULL,
         .context = m->spec.text.context,
         .vocabulary = m->spec.text.vocab,

@@ -22,6 +22,7 @@ static json_t *report_json(const ph_convert *c, const ph_convert_report *r) {
                           (json_int_t)r->bytes_in, "bytes_out", (json_int_t)r->bytes_out, "fell_back",
                           (json_int_t)r->fell_back);
     if (r->mmproj_out[0]) json_object_set_new(o, "mmproj_out", json_string(r->mmproj_out));
+    if (c->to_gguf) json_object_set_new(o, "names", json_string(r->is_carried ? "huggingface" : "gguf"));
     return o;
 }
 
@@ -30,9 +31,14 @@ void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int 
     if (r->fell_back)
         fprintf(
             stderr,
-            "pinhole: rows of %zu tensor%s (%s%s) are no whole blocks of the type asked for: a finer type "
-            "was taken\n",
+            "pinhole: %zu tensor%s (%s%s) cannot have the type asked for, by their rows or by how they are "
+            "read: a finer one was taken\n",
             r->fell_back, r->fell_back == 1 ? "" : "s", r->fell_back_first, r->fell_back == 1 ? "" : ", ...");
+    if (r->carried_why[0])
+        fprintf(
+            stderr,
+            "pinhole: no other program has names for this family's parts: kept the Hugging Face names (%s)\n",
+            r->carried_why);
     if (r->pre_unknown)
         fprintf(stderr,
                 "pinhole: GGUF has no name for how this tokenizer splits text; programs that do not read its "
@@ -45,6 +51,14 @@ void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int 
     ph_size_print(out, sizeof out, r->bytes_out);
     printf("%s: %zu tensors, %s (from %s)\n", c->out, r->tensors, out, in);
     if (r->mmproj_out[0]) printf("%s: the vision part\n", r->mmproj_out);
+}
+
+ph_rc ph_cli_convert_names(ph_convert *c, const char *names, ph_err *err) {
+    if (!names) return PH_OK;
+    if (strcmp(names, "gguf") && strcmp(names, "huggingface"))
+        return PH_FAIL(err, PH_EUSAGE, "--names takes gguf or huggingface, not '%s'", names);
+    c->names = !strcmp(names, "gguf") ? PH_CONVERT_NAMES_GGUF : PH_CONVERT_NAMES_HF;
+    return PH_OK;
 }
 
 static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, const char *dtype,
@@ -62,7 +76,7 @@ static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, c
 }
 
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
-    const char       *to = NULL, *dtype = NULL;
+    const char       *to = NULL, *dtype = NULL, *names = NULL;
     int               is_json = 0, is_quiet = 0, threads = 0, is_over;
     ph_recipe_types   types = {0};
     ph_convert        c = {.types = &types, .say = ph_cli_convert_progress, .say_arg = &is_quiet};
@@ -74,6 +88,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
           {"--mmproj-out", 0, "FILE", "where the vision part goes; default: mmproj-NAME beside the output",
            PH_OPTION_TEXT, &c.mmproj_out},
           {"--dtype", 0, "TYPE", "of matrices: f32, f16, bf16, or keep (default)", PH_OPTION_TEXT, &dtype},
+          {"--names", 0, "WHOSE", PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &names},
           {"--shard-size", 0, "SIZE", "largest safetensors file (5GB); 0: one file, however large",
            PH_OPTION_SIZE, &c.shard_bytes},
           {"--bare", 0, NULL, "leave out the keys that only serve the way back", PH_OPTION_FLAG, &c.is_bare},
@@ -92,6 +107,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     c.in = o.rest.at[0];
     c.threads = threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     PH_TRY(read_words(&c, &types, to, dtype, err));
+    PH_TRY(ph_cli_convert_names(&c, names, err));
     PH_TRY(ph_convert_run(&c, &report, err));
     ph_cli_convert_report(&c, &report, is_json);
     return PH_OK;
@@ -107,7 +123,9 @@ const ph_command ph_command_convert = {
              "and keys that other programs read. Types stay unless --dtype says otherwise, and what the "
              "other format has "
              "no\n"
-             "place for rides along, so that converting back gives the same bytes.\n\n"
+             "place for rides along, so that converting back gives the same bytes. Models for whose parts "
+             "other programs\n"
+             "have no names go into one file under their Hugging Face names, which this program reads.\n\n"
              "  pinhole convert SmolVLM-256M/ -o smolvlm.gguf --to gguf\n"
              "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o SmolVLM-again/ --to safetensors",
     .run = run,

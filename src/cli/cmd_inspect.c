@@ -69,7 +69,11 @@ static void print_model(const ph_model *m) {
     bytes(size,
           weight_bytes(w) + (m->source.has_mmproj ? weight_bytes(ph_source_vision_weights(&m->source)) : 0));
     printf("%s\n  family       %s (%s)\n  container    %s, %zu tensors, %s\n", m->source.path,
-           m->family->name, m->family->source, m->source.is_gguf ? "GGUF" : "safetensors", w->n, size);
+           m->family->name, m->family->source,
+           m->source.is_gguf      ? "GGUF"
+           : m->source.hf.carrier ? "GGUF with Hugging Face names"
+                                  : "safetensors",
+           w->n, size);
     printf("  language     %s: %d layers, d %d, %d heads (%d kv) of %d, ff %d, vocabulary %d%s, made for %d "
            "tokens\n",
            m->text_family->name, d->n_layers, d->d_model, d->n_heads, d->n_kv_heads, d->d_head, d->d_ff,
@@ -158,10 +162,10 @@ static void print_json(const job *j, int fits) {
     const ph_model *m = j->cli.opened;
     const ph_load  *l = &j->plan.load;
     json_t *o = json_pack("{ss ss ss so so s{si si si si si si}}", "family", m->family->name, "language",
-                          m->text_family->name, "container", m->source.is_gguf ? "gguf" : "safetensors",
-                          "memory", ph_cli_memory_json(&j->plan.peak), "phases", phases_json(&j->plan),
-                          "load", "context", l->context, "sequences", l->sequences, "images", l->images,
-                          "tiles", l->tiles, "chunk", l->chunk, "threads", l->threads);
+                          m->text_family->name, "container", ph_source_container(&m->source), "memory",
+                          ph_cli_memory_json(&j->plan.peak), "phases", phases_json(&j->plan), "load",
+                          "context", l->context, "sequences", l->sequences, "images", l->images, "tiles",
+                          l->tiles, "chunk", l->chunk, "threads", l->threads);
     json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
     if (m->video_recipe.kind) json_object_set_new(o, "video_decoder", ph_cli_decoder_json(&j->cli));
     json_object_set_new(o, "fits", j->budget ? json_boolean(fits) : json_null());

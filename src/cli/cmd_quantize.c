@@ -13,7 +13,7 @@ typedef struct job {
     ph_convert      c;
     ph_recipe_types types;
     ph_arena        arena;
-    const char     *to, *recipe;
+    const char     *to, *recipe, *names;
     int             is_json, is_quiet, threads;
 } job;
 
@@ -49,6 +49,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.recipe},
         {"--mmproj-out", 0, "FILE", "of a directory: where the vision part goes", PH_OPTION_TEXT,
          &j.c.mmproj_out},
+        {"--names", 0, "WHOSE", "of a directory: " PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &j.names},
         {"--bare", 0, NULL, "of a directory: leave out the keys that only serve the way back", PH_OPTION_FLAG,
          &j.c.is_bare},
         {"--threads", 't', "N", "workers; default: as many as processors",
@@ -67,6 +68,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     j.c.in = o.rest.at[0];
     j.c.to_gguf = 1;
     j.c.types = &j.types;
+    PH_TRY(ph_cli_convert_names(&j.c, j.names, err));
     j.c.say = ph_cli_convert_progress;
     j.c.say_arg = &j.is_quiet;
     j.c.threads = j.threads > 0 ? j.threads : (int)sysconf(_SC_NPROCESSORS_ONLN);

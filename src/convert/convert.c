@@ -35,6 +35,8 @@ ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err
     if (!c->to_gguf && c->types->has_type && ph_dtype_block(c->types->type) > 1)
         return PH_FAIL(err, PH_EUSAGE, "safetensors have no name for %s: --to gguf has",
                        ph_dtype_name(c->types->type));
+    if (!c->to_gguf && c->names)
+        return PH_FAIL(err, PH_EUSAGE, "--names goes with --to gguf: a directory has Hugging Face's");
     if (what == PH_CONTAINER_GGUF)
         return c->to_gguf ? ph_convert_gguf_again(c, report, err) : ph_convert_to_hf(c, report, err);
     if (what == PH_CONTAINER_HFDIR)

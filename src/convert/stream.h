@@ -4,9 +4,11 @@
 #define PH_CONVERT_STREAM_H
 
 #include "convert/convert.h"
-#include "formats/produce.h"
 
 #include "base/threads.h"
+#include "formats/gguf_write.h"
+#include "formats/produce.h"
+#include "model/model.h"
 
 typedef struct ph_stream_item {
     const ph_weight *from; /* NULL: `made` has the numbers */
@@ -43,7 +45,27 @@ ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_e
 ph_rc ph_convert_to_hf(const ph_convert *c, ph_convert_report *report, ph_err *err);
 ph_rc ph_convert_hf_again(const ph_convert *c, ph_convert_report *report, ph_err *err);
 
+/* convert/carry.c: m's directory, of a folder or of a carrying file, into one such file c->out. */
+ph_rc ph_convert_carry(const ph_convert *c, ph_convert_report *report, const ph_model *m, ph_arena *arena,
+                       ph_err *err);
+/* The directory that m's file carries into the folder c->out. */
+ph_rc ph_convert_carried_to_hf(const ph_convert *c, ph_convert_report *report, const ph_model *m,
+                               ph_arena *arena, ph_err *err);
+
 /* The small files of a checkpoint that ride along; NULL ends. */
 extern const char *const ph_convert_originals[];
+
+/* What the writers of GGUF share (to_gguf.c): general.file_type, general.name, the small files; whether a key
+ * is about one file alone and so never copied; a tensor whose type is another than was asked for. */
+void  ph_convert_put_type(ph_gguf_meta *meta, const ph_stream *s);
+void  ph_convert_put_name(ph_gguf_meta *meta, const char *path);
+ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, ph_err *err);
+int   ph_convert_is_of_the_file(const char *key);
+void  ph_convert_note_fall_back(const ph_stream *s, const char *name);
+ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err);
+/* And those of directories (to_hf.c). */
+ph_rc ph_convert_make_dir(const char *path, ph_err *err);
+ph_rc ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err);
+ph_rc ph_convert_write_dir(ph_stream *s, ph_err *err);
 
 #endif

@@ -1,14 +1,14 @@
 /* to_gguf.c - writes GGUF files: of a Hugging Face directory, or of another GGUF file.
  *
- *     directory ── export.h: rows, keys ── tokenizer ── originals ──► language file, vision file
+ *     directory ─┬ export.h: rows, keys ── tokenizer ── originals ──► language file, vision file
+ *                └ no names for all of it: carry.c ─────────────────► one file
  *     GGUF file ── keys as they stand ──────────────────────────────► one file, other types
  *
- * From a directory the family must be known; from a file nothing need be understood.
+ * From a directory the family must be known; from a file nothing need be understood, unless it carries one.
  */
 #include "convert/stream.h"
 
-#include "base/file.h"
-#include "formats/gguf_write.h"
+#include "formats/carried.h"
 #include "model/export.h"
 #include "text/tokexport.h"
 
@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const ph_convert_originals[] = {"config.json",
+const char *const ph_convert_originals[] = {"tokenizer.json",
+                                            "config.json",
                                             "generation_config.json",
                                             "tokenizer_config.json",
                                             "special_tokens_map.json",
@@ -51,13 +52,13 @@ static int64_t file_type(const ph_stream *s) {
     return known[best].number;
 }
 
-static void file_type_keys(ph_gguf_meta *meta, const ph_stream *s) {
+void ph_convert_put_type(ph_gguf_meta *meta, const ph_stream *s) {
     int64_t type = file_type(s);
     ph_gguf_put_int(meta, "general.file_type", PH_GGUF_U32, type);
     if (type > 1 && type != 32) ph_gguf_put_int(meta, "general.quantization_version", PH_GGUF_U32, 2);
 }
 
-static void note_fall_back(const ph_stream *s, const char *name) {
+void ph_convert_note_fall_back(const ph_stream *s, const char *name) {
     if (!s->report->fell_back++)
         snprintf(s->report->fell_back_first, sizeof s->report->fell_back_first, "%s", name);
 }
@@ -74,11 +75,11 @@ static ph_dtype choose(const ph_stream *s, const char *name, const ph_weight *fr
                          .is_wide = is_wide,
                          .is_output = !strcmp(name, has_output ? "output.weight" : "token_embd.weight")};
     ph_dtype      type = ph_recipe_choose(s->c->types, &ask, &fell_back);
-    if (fell_back) note_fall_back(s, name);
+    if (fell_back) ph_convert_note_fall_back(s, name);
     return type;
 }
 
-static ph_rc write(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err) {
+ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err) {
     ph_producer p;
     PH_TRY(ph_stream_ready(s, &p, err));
     return ph_gguf_write(path, meta, s->to, s->n, &p, err);
@@ -94,37 +95,27 @@ typedef struct work {
     ph_export          rows;
 } work;
 
-static ph_rc path_in(char out[4096], const char *dir, const char *name, ph_err *err) {
-    if (snprintf(out, 4096, "%s/%s", dir, name) < 4096) return PH_OK;
-    return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", dir);
-}
-
-/* A file of the directory under a key: as text, or as bytes if its name says that it is none. */
-static ph_rc put_file(ph_gguf_meta *meta, const char *dir, const char *name, const char *key, ph_err *err) {
-    char    path[4096];
-    ph_file f = {0};
+/* A file of the directory under its key: as text, or as bytes if its name says that it is none. */
+static ph_rc put_file(ph_gguf_meta *meta, const ph_hfdir *hf, const char *name, ph_err *err) {
+    char    key[128];
+    ph_file f;
+    int     found;
     size_t  n = strlen(name);
-    PH_TRY(path_in(path, dir, name, err));
-    if (!ph_path_is_file(path)) return PH_OK;
-    PH_TRY(ph_file_open(&f, path, err));
+    ph_carried_key(key, name);
+    PH_TRY(ph_hfdir_take(hf, name, &f, &found, err));
+    if (!found) return PH_OK;
     if (n > 6 && !strcmp(name + n - 6, ".model")) {
         ph_gguf_put_array(meta, key, PH_GGUF_U8, f.n);
         for (size_t i = 0; i < f.n; i++) ph_gguf_add_int(meta, f.bytes[i]);
     } else {
         ph_gguf_put_text(meta, key, (const char *)f.bytes, f.n);
     }
-    ph_file_close(&f);
+    ph_hfdir_give(hf, &f);
     return PH_OK;
 }
 
-static ph_rc put_originals(const work *w, ph_gguf_meta *meta, ph_err *err) {
-    char key[128];
-    if (w->c->is_bare) return PH_OK;
-    PH_TRY(put_file(meta, w->c->in, "tokenizer.json", "tokenizer.huggingface.json", err));
-    for (size_t i = 0; ph_convert_originals[i]; i++) {
-        snprintf(key, sizeof key, PH_ORIGINAL_KEY "%s", ph_convert_originals[i]);
-        PH_TRY(put_file(meta, w->c->in, ph_convert_originals[i], key, err));
-    }
+ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, ph_err *err) {
+    for (size_t i = 0; ph_convert_originals[i]; i++) PH_TRY(put_file(meta, hf, ph_convert_originals[i], err));
     return PH_OK;
 }
 
@@ -175,12 +166,12 @@ static ph_rc add_rope(work *w, ph_stream *s, ph_err *err) {
     return n ? ph_stream_add_made(s, "rope_freqs.weight", table, (int64_t)n, err) : PH_OK;
 }
 
-static void put_name(const work *w, ph_gguf_meta *meta) {
-    size_t n = strlen(w->c->in);
-    while (n > 1 && w->c->in[n - 1] == '/') n--;
+void ph_convert_put_name(ph_gguf_meta *meta, const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
     size_t at = n;
-    while (at && w->c->in[at - 1] != '/') at--;
-    ph_gguf_put_text(meta, "general.name", w->c->in + at, n - at);
+    while (at && path[at - 1] != '/') at--;
+    ph_gguf_put_text(meta, "general.name", path + at, n - at);
 }
 
 static ph_rc write_part(work *w, const char *path, int is_vision, ph_err *err) {
@@ -191,13 +182,13 @@ static ph_rc write_part(work *w, const char *path, int is_vision, ph_err *err) {
     if (!rc && !is_vision) rc = add_rope(w, &s, err);
     if (!rc) {
         (is_vision ? ph_export_vision_keys : ph_export_text_keys)(&meta, w->m);
-        put_name(w, &meta);
-        file_type_keys(&meta, &s);
+        ph_convert_put_name(&meta, w->c->in);
+        ph_convert_put_type(&meta, &s);
         put_tensor_names(w, &s, is_vision, &meta);
     }
     if (!rc && !is_vision) rc = put_tokenizer(w, &meta, err);
-    if (!rc && !is_vision) rc = put_originals(w, &meta, err);
-    if (!rc) rc = write(&s, path, &meta, err);
+    if (!rc && !is_vision && !w->c->is_bare) rc = ph_convert_put_originals(&meta, &w->m->source.hf, err);
+    if (!rc) rc = ph_convert_write_gguf(&s, path, &meta, err);
     ph_stream_close(&s);
     ph_gguf_meta_close(&meta);
     return rc ? ph_note(err, rc, "while writing %.120s", path) : PH_OK;
@@ -212,8 +203,25 @@ static ph_rc vision_path(const ph_convert *c, char out[4096], ph_err *err) {
     return n < 4096 ? PH_OK : PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", c->out);
 }
 
+/* The field's names where there are names for all of it, else Hugging Face's: in a file that stays as it is.
+ */
+static ph_rc choose_names(work *w, int *carries, ph_err *err) {
+    int    is_carried = w->m->source.hf.carrier != NULL;
+    ph_err why = {0};
+    *carries = w->c->names == PH_CONVERT_NAMES_HF || (is_carried && w->c->names == PH_CONVERT_NAMES_AUTO);
+    if (*carries) return PH_OK;
+    ph_rc rc = ph_export_rows(&w->rows, w->m, &w->arena, &why);
+    *carries = rc == PH_EUNSUP && w->c->names != PH_CONVERT_NAMES_GGUF;
+    if (!*carries && rc && err) *err = why;
+    if (!*carries) return rc;
+    snprintf(w->report->carried_why, sizeof w->report->carried_why, "%.255s", why.msg);
+    return PH_OK;
+}
+
 static ph_rc write_all(work *w, ph_err *err) {
-    PH_TRY(ph_export_rows(&w->rows, w->m, &w->arena, err));
+    int carries;
+    PH_TRY(choose_names(w, &carries, err));
+    if (carries) return ph_convert_carry(w->c, w->report, w->m, &w->arena, err);
     PH_TRY(write_part(w, w->c->out, 0, err));
     if (!w->m->spec.has_vision) return PH_OK;
     PH_TRY(vision_path(w->c, w->report->mmproj_out, err));
@@ -232,7 +240,7 @@ ph_rc ph_convert_to_gguf(const ph_convert *c, ph_convert_report *report, ph_err 
 
 /* ---- from another GGUF file ---- */
 
-static int is_of_the_file(const char *key) {
+int ph_convert_is_of_the_file(const char *key) {
     return !strcmp(key, "general.file_type") || !strcmp(key, "general.quantization_version") ||
            !strncmp(key, "split.", 6);
 }
@@ -248,10 +256,10 @@ static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_gguf
         rc = ph_stream_add(&s, from->name, choose(&s, from->name, from, 0, 1, has_output), from, 0, 0, err);
     }
     for (size_t i = 0; i < g->n_kv && !rc; i++)
-        if (!is_of_the_file(g->kv[i].key)) ph_gguf_put_copy(&meta, &g->kv[i]);
+        if (!ph_convert_is_of_the_file(g->kv[i].key)) ph_gguf_put_copy(&meta, &g->kv[i]);
     if (!rc) {
-        file_type_keys(&meta, &s);
-        rc = write(&s, c->out, &meta, err);
+        ph_convert_put_type(&meta, &s);
+        rc = ph_convert_write_gguf(&s, c->out, &meta, err);
     }
     ph_stream_close(&s);
     ph_gguf_meta_close(&meta);
@@ -263,8 +271,14 @@ ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_e
     ph_arena arena = {0};
     PH_TRY(ph_arena_open_growing(&arena, 64 << 10, err));
     ph_rc rc = ph_gguf_open(&g, c->in, &arena, err);
-    if (!rc) rc = again(c, report, &g, &arena, err);
+    int   is_carried = !rc && ph_carried_is(&g);
+    if (!rc && !is_carried && c->names == PH_CONVERT_NAMES_HF)
+        rc = PH_FAIL(err, PH_EUSAGE,
+                     "%.200s has the field's names: --names huggingface wants a directory (--to safetensors "
+                     "makes one)",
+                     c->in);
+    if (!rc && !is_carried) rc = again(c, report, &g, &arena, err);
     ph_gguf_close(&g);
     ph_arena_close(&arena);
-    return rc;
+    return is_carried ? ph_convert_to_gguf(c, report, err) : rc;
 }

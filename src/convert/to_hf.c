@@ -3,6 +3,7 @@
  *     GGUF (+ mmproj) ── export.h: rows ── names, types, files as they once were ──► directory
  *                                          else: names of the family, config from the spec,
  *                                          tokenizer.json from the lists
+ *     GGUF that carries a directory ── carry.c: as it was ──► directory
  *
  * Tensors of a file that we wrote get the type that they had; of any other file a
  * matrix keeps a plain type, and a block type becomes F32, in which it is exact.
@@ -10,6 +11,7 @@
 #include "convert/stream.h"
 
 #include "base/file.h"
+#include "formats/carried.h"
 #include "formats/safetensors.h"
 #include "model/export.h"
 #include "text/tokexport.h"
@@ -31,13 +33,13 @@ typedef struct work {
 
 /* ---- small files ---- */
 
-static ph_rc make_dir(const char *path, ph_err *err) {
+ph_rc ph_convert_make_dir(const char *path, ph_err *err) {
     if (ph_path_is_dir(path)) return PH_OK;
     if (!mkdir(path, 0777)) return PH_OK;
     return PH_FAIL(err, PH_EIO, "cannot make the directory %.200s: %s", path, strerror(errno));
 }
 
-static ph_rc put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err) {
+ph_rc ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err) {
     char         path[4096];
     ph_part_file f;
     if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
@@ -52,23 +54,16 @@ static ph_rc put_json(const char *dir, const char *name, json_t *o, ph_err *err)
     char *text = o ? json_dumps(o, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(o);
     if (!text) return PH_FAIL(err, PH_ENOMEM, "%s", name);
-    ph_rc rc = put_bytes(dir, name, text, strlen(text), err);
+    ph_rc rc = ph_convert_put_bytes(dir, name, text, strlen(text), err);
     free(text);
     return rc;
 }
 
-/* The file that came along under key; *found says whether there is one. */
-static ph_rc put_original(const work *w, const char *key, const char *name, int *found, ph_err *err) {
-    const ph_gguf_kv *kv = ph_gguf_find(&w->m->source.gguf, key);
-    ph_gguf_text      text;
-    *found = 0;
-    if (!kv) return PH_OK;
-    if (kv->is_array && kv->type == PH_GGUF_U8)
-        text = (ph_gguf_text){(const char *)kv->at, kv->count};
-    else
-        PH_TRY(ph_gguf_text_of(&w->m->source.gguf, key, &text, err));
-    *found = 1;
-    return put_bytes(w->c->out, name, text.at, text.n, err);
+/* The file that came along; *found says whether there is one. */
+static ph_rc put_original(const work *w, const char *name, int *found, ph_err *err) {
+    ph_file f;
+    PH_TRY(ph_carried_file(&w->m->source.gguf, name, &f, found, err));
+    return *found ? ph_convert_put_bytes(w->c->out, name, f.bytes, f.n, err) : PH_OK;
 }
 
 static ph_rc put_tokenizer(const work *w, ph_err *err) {
@@ -113,19 +108,17 @@ static ph_rc put_files(const work *w, const ph_stream *s, ph_err *err) {
     int          has_config = 0, has_tokenizer = 0, found;
     ph_gguf_text template_;
     for (size_t i = 0; ph_convert_originals[i]; i++) {
-        char key[128];
-        snprintf(key, sizeof key, PH_ORIGINAL_KEY "%s", ph_convert_originals[i]);
-        PH_TRY(put_original(w, key, ph_convert_originals[i], &found, err));
-        has_config |= found && !strcmp(ph_convert_originals[i], "config.json");
-        has_tokenizer |= found && (strstr(ph_convert_originals[i], ".model") ||
-                                   !strcmp(ph_convert_originals[i], "merges.txt"));
+        const char *name = ph_convert_originals[i];
+        PH_TRY(put_original(w, name, &found, err));
+        has_config |= found && !strcmp(name, "config.json");
+        has_tokenizer |= found && (strstr(name, ".model") || !strcmp(name, "tokenizer.json") ||
+                                   !strcmp(name, "merges.txt"));
     }
-    PH_TRY(put_original(w, "tokenizer.huggingface.json", "tokenizer.json", &found, err));
     if (!has_config && ph_gguf_find(&w->m->source.gguf, "tokenizer.chat_template")) {
         PH_TRY(ph_gguf_text_of(&w->m->source.gguf, "tokenizer.chat_template", &template_, err));
-        PH_TRY(put_bytes(w->c->out, "chat_template.jinja", template_.at, template_.n, err));
+        PH_TRY(ph_convert_put_bytes(w->c->out, "chat_template.jinja", template_.at, template_.n, err));
     }
-    return put_made(w, s, has_config, has_tokenizer || found, err);
+    return put_made(w, s, has_config, has_tokenizer, err);
 }
 
 /* ---- tensors ---- */
@@ -183,20 +176,21 @@ static ph_rc add_rows(work *w, ph_stream *s, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc write(const ph_convert *c, ph_stream *s, ph_err *err) {
+ph_rc ph_convert_write_dir(ph_stream *s, ph_err *err) {
     ph_producer p;
     PH_TRY(ph_stream_ready(s, &p, err));
-    return ph_safetensors_write_dir(c->out, s->to, s->n, (size_t)c->shard_bytes, &p, err);
+    return ph_safetensors_write_dir(s->c->out, s->to, s->n, (size_t)s->c->shard_bytes, &p, err);
 }
 
 static ph_rc write_all(work *w, ph_err *err) {
     ph_stream s = {0};
+    if (w->m->source.hf.carrier) return ph_convert_carried_to_hf(w->c, w->report, w->m, &w->arena, err);
     PH_TRY(ph_export_rows(&w->rows, w->m, &w->arena, err));
     ph_rc rc = ph_stream_open(&s, w->c, w->report, w->rows.n, &w->arena, err);
     if (!rc) rc = add_rows(w, &s, err);
-    if (!rc) rc = make_dir(w->c->out, err);
+    if (!rc) rc = ph_convert_make_dir(w->c->out, err);
     if (!rc) rc = put_files(w, &s, err);
-    if (!rc) rc = write(w->c, &s, err);
+    if (!rc) rc = ph_convert_write_dir(&s, err);
     ph_stream_close(&s);
     return rc;
 }
@@ -231,7 +225,7 @@ static ph_rc copy_files(const ph_convert *c, ph_err *err) {
             !ph_path_is_file(path))
             continue;
         rc = ph_file_open(&f, path, err);
-        if (!rc) rc = put_bytes(c->out, e->d_name, f.bytes, f.n, err);
+        if (!rc) rc = ph_convert_put_bytes(c->out, e->d_name, f.bytes, f.n, err);
         ph_file_close(&f);
     }
     if (dir) closedir(dir);
@@ -248,9 +242,9 @@ static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_weig
         rc = ph_stream_add(&s, from->name, is_real && c->types->has_type ? c->types->type : from->dtype, from,
                            0, 0, err);
     }
-    if (!rc) rc = make_dir(c->out, err);
+    if (!rc) rc = ph_convert_make_dir(c->out, err);
     if (!rc) rc = copy_files(c, err);
-    if (!rc) rc = write(c, &s, err);
+    if (!rc) rc = ph_convert_write_dir(&s, err);
     ph_stream_close(&s);
     return rc;
 }

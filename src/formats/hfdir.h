@@ -1,5 +1,7 @@
 /* hfdir.h - a Hugging Face model directory: configs, tokenizer files, template, weights.
  *
+ *     a folder, or a GGUF file that carries one (carried.h) ── files by name ──► ph_hfdir
+ *
  * Opening parses the small JSON files and maps the large ones; what they mean
  * is the business of text/, image/ and model/.
  */
@@ -8,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "formats/gguf.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 
@@ -15,7 +18,8 @@
 enum { PH_HFDIR_CONFIG = 1, PH_HFDIR_WEIGHTS = 2, PH_HFDIR_MODEL = 3 };
 
 typedef struct ph_hfdir {
-    const char *path; /* in arena */
+    const char    *path;    /* in arena; of the folder, or of the file that carries it */
+    const ph_gguf *carrier; /* the GGUF file that carries it; NULL: a folder */
     /* A document whose root is NULL was not there. */
     ph_json_doc config;             /* config.json */
     ph_json_doc generation;         /* generation_config.json */
@@ -38,7 +42,8 @@ typedef struct ph_hfdir {
     size_t      chat_template_n;    /* bytes */
     const char *chat_template_from; /* the file's name, static */
 
-    ph_safetensors weights; /* with PH_HFDIR_WEIGHTS only */
+    ph_safetensors weights; /* with PH_HFDIR_WEIGHTS only; carried: no files, the carrier has the map */
+    ph_dtype      *was;     /* carried: [weights.weights.n] what the folder stored each as; else NULL */
 } ph_hfdir;
 
 /* Open the directory at path.  `need` says what must be there; weights are opened only when asked for.
@@ -46,6 +51,16 @@ typedef struct ph_hfdir {
  * Errors: PH_EPATH no directory, or a needed file is missing (says which were expected, and what to do with
  * files in another format); those of JSON and safetensors, naming the file. */
 ph_rc ph_hfdir_open(ph_hfdir *d, const char *path, int need, ph_arena *arena, ph_err *err);
+/* The same of the directory that g carries; g lives longer, and nothing is copied out of its map but what
+ * JSON takes.  Errors: PH_EFORMAT config.json is missing or a key has the wrong type; those of
+ * ph_carried_weights. */
+ph_rc ph_hfdir_open_carried(ph_hfdir *d, const ph_gguf *g, const char *path, ph_arena *arena, ph_err *err);
 void  ph_hfdir_close(ph_hfdir *d); /* accepts a zeroed one */
+
+/* Any small file of it by name: one that the writer of this code chose, never one that a file names.  *found
+ * 0: there is none.  Give it back with ph_hfdir_give.  Errors: PH_EPATH it cannot be read; PH_EFORMAT a
+ * carrier's key that holds no bytes. */
+ph_rc ph_hfdir_take(const ph_hfdir *d, const char *name, ph_file *out, int *found, ph_err *err);
+void  ph_hfdir_give(const ph_hfdir *d, ph_file *f);
 
 #endif

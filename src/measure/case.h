@@ -12,6 +12,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "measure/verify.h"
+#include "model/model.h"
 
 typedef struct ph_report ph_report;
 
@@ -62,6 +63,11 @@ ph_rc ph_golden_json(ph_json_doc *doc, const char *dir, const char *name, ph_err
 int   ph_golden_has(const char *dir, const char *name); /* a file */
 /* The JSON file dir/name is there and its root has this member. */
 int ph_golden_json_has(const char *dir, const char *name, const char *key);
+
+/* The model that lies in dir: dir itself if it has a config.json; else its one .gguf, with the one that is
+ * called mmproj-*.gguf as its vision part. */
+int   ph_golden_has_model(const char *dir);
+ph_rc ph_golden_open_model(ph_model **m, const char *dir, ph_err *err);
 
 typedef struct ph_tensors {
     ph_arena       arena;

@@ -46,7 +46,7 @@ typedef struct bench {
 static int claims(const char *dir) {
     char golden[4096];
     snprintf(golden, sizeof golden, "%.4080s/golden", dir);
-    return ph_golden_has(dir, "config.json") && ph_golden_json_has(golden, "manifest.json", "texts") &&
+    return ph_golden_has_model(dir) && ph_golden_json_has(golden, "manifest.json", "texts") &&
            !ph_golden_json_has(golden, "manifest.json", "cases");
 }
 
@@ -281,7 +281,7 @@ static ph_rc open_bench(bench *b, ph_err *err) {
     PH_TRY(ph_arena_open_growing(&b->arena, 256 << 10, err));
     PH_TRY(ph_golden_json(&b->manifest, golden, "manifest.json", err));
     PH_TRY(ph_tensors_open(&b->t, golden, "case.safetensors", err));
-    PH_TRY(ph_model_open(&b->model, b->dir, NULL, err));
+    PH_TRY(ph_golden_open_model(&b->model, b->dir, err));
     PH_TRY(open_session(b, err));
     ph_json root = ph_json_root(&b->manifest), list = ph_json_get(&root, "texts");
     b->n_texts = ph_json_count(&list);

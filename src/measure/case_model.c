@@ -15,7 +15,7 @@
 static int claims(const char *dir) {
     char golden[4096];
     snprintf(golden, sizeof golden, "%s/golden", dir);
-    return ph_golden_has(dir, "config.json") && ph_golden_json_has(golden, "manifest.json", "cases");
+    return ph_golden_has_model(dir) && ph_golden_json_has(golden, "manifest.json", "cases");
 }
 
 /* ---- what the manifest says ---- */
@@ -210,7 +210,7 @@ static ph_rc open_desk(ph_model_desk *d, const char *dir, ph_err *err) {
     snprintf(d->images, sizeof d->images, "%.4080s/../../images", dir);
     snprintf(golden, sizeof golden, "%s/golden", d->images);
     PH_TRY(ph_arena_open_growing(&d->arena, 256 << 10, err));
-    PH_TRY(ph_model_open(&d->model, dir, NULL, err));
+    PH_TRY(ph_golden_open_model(&d->model, dir, err));
     if (d->model->vision && ph_golden_has(golden, "decoded.safetensors"))
         PH_TRY(ph_tensors_open(&d->decoded, golden, "decoded.safetensors", err));
     return ph_probe_open(&d->probe, d->model, d->r->how, 1, err);

@@ -40,7 +40,7 @@ static int claims(const char *dir) {
     char        golden[4096];
     ph_json_doc doc = {0};
     snprintf(golden, sizeof golden, "%.4080s/golden", dir);
-    if (!ph_golden_has(dir, "config.json") || !ph_golden_has(golden, "manifest.json") ||
+    if (!ph_golden_has_model(dir) || !ph_golden_has(golden, "manifest.json") ||
         ph_golden_json(&doc, golden, "manifest.json", NULL))
         return 0;
     ph_json root = ph_json_root(&doc);
@@ -218,7 +218,7 @@ static void one(desk *d, const ph_json *item, const ph_err *closed) {
 
 static ph_rc open_desk(desk *d, const char *dir, ph_err *err) {
     PH_TRY(ph_arena_open_growing(&d->arena, 256 << 10, err));
-    PH_TRY(ph_model_open(&d->model, dir, NULL, err));
+    PH_TRY(ph_golden_open_model(&d->model, dir, err));
     if (!d->model->audio_recipe.processor)
         return PH_FAIL(err, PH_EMISMATCH, "the cases have sounds, the model takes none");
     return ph_probe_open(&d->probe, d->model, d->r->how, 1, err);

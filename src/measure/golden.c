@@ -7,8 +7,10 @@
 #include "base/file.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 ph_rc ph_golden_path(char *out, size_t size, const char *dir, const char *name, ph_err *err) {
@@ -47,6 +49,42 @@ int ph_golden_json_has(const char *dir, const char *name, const char *key) {
     int     has = ph_json_has(&root, key);
     ph_json_close(&doc);
     return has;
+}
+
+/* Its one .gguf that is a vision part, or is none; NULL: there is none, or there are two. */
+static char *find_gguf(const char *dir, int is_vision) {
+    struct dirent **entry;
+    char           *found = NULL;
+    int             n = scandir(dir, &entry, NULL, alphasort), count = 0;
+    for (int i = 0; i < n; i++) {
+        const char *name = entry[i]->d_name, *end = strrchr(name, '.');
+        if (end && !strcmp(end, ".gguf") && (strncmp(name, "mmproj-", 7) == 0) == is_vision && !count++)
+            if (asprintf(&found, "%s/%s", dir, name) < 0) found = NULL;
+        free(entry[i]);
+    }
+    if (n >= 0) free(entry);
+    if (count == 1) return found;
+    free(found);
+    return NULL;
+}
+
+int ph_golden_has_model(const char *dir) {
+    if (ph_golden_has(dir, "config.json")) return 1;
+    char *path = find_gguf(dir, 0);
+    free(path);
+    return path != NULL;
+}
+
+ph_rc ph_golden_open_model(ph_model **m, const char *dir, ph_err *err) {
+    if (ph_golden_has(dir, "config.json")) return ph_model_open(m, dir, NULL, err);
+    char                  *path = find_gguf(dir, 0), *mmproj = find_gguf(dir, 1);
+    const ph_model_options how = {.mmproj = mmproj};
+    *m = NULL;
+    ph_rc rc = path ? ph_model_open(m, path, &how, err)
+                    : PH_FAIL(err, PH_EPATH, "%s: neither config.json nor one .gguf", dir);
+    free(path);
+    free(mmproj);
+    return rc;
 }
 
 ph_rc ph_tensors_open(ph_tensors *t, const char *dir, const char *name, ph_err *err) {

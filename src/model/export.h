@@ -39,8 +39,8 @@ typedef struct ph_export {
 } ph_export;
 
 /* Every tensor of the checkpoint; tables are carved from arena.
- * Errors: PH_EUNSUP a family that is not converted yet, or a tensor that the other container has no name for;
- * both are named. */
+ * Errors: PH_EUNSUP a family that GGUF has no names for, or a tensor that the other container has no name
+ * for; both are named. */
 ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err *err);
 
 /* Keys of the language file and of the vision file, general.architecture first; nothing of the tokenizer. */

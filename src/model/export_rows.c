@@ -225,10 +225,9 @@ ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err 
     *out = (ph_export){0};
     if (!m->text_family || !m->text_family->gguf ||
         (m->spec.has_vision && (!m->family->hf_prefix || !m->family->projector)))
-        return PH_FAIL(err, PH_EUNSUP, "models of family %s are not converted yet", m->family->name);
+        return PH_FAIL(err, PH_EUNSUP, "GGUF has no names for models of family %s", m->family->name);
     if (m->spec.text.has_divisors)
-        return PH_FAIL(err, PH_EUNSUP,
-                       "models whose rotation is divided by lists (LongRoPE) are not converted yet");
+        return PH_FAIL(err, PH_EUNSUP, "the lists that a rotation is divided by (LongRoPE) are not put into GGUF yet");
     PH_TRY(open_names(&w, err));
     w.is_swapped = is_swapped(&w);
     w.max = text->n + (m->spec.has_vision ? vision->n : 0);

@@ -53,9 +53,15 @@ static void start(ph_model *m) {
     }
 }
 
+static ph_rc open_tokenizer(ph_model *m, ph_err *err) {
+    const ph_source *s = &m->source;
+    if (s->is_gguf) return ph_tokenizer_open_gguf(&m->tokenizer, &s->gguf, err);
+    if (s->hf.carrier) return ph_tokenizer_open_carried(&m->tokenizer, s->hf.carrier, err);
+    return ph_tokenizer_open_dir(&m->tokenizer, s->path, err);
+}
+
 ph_rc ph_model_open_tokens(ph_model *m, ph_err *err) {
-    ph_rc rc = m->source.is_gguf ? ph_tokenizer_open_gguf(&m->tokenizer, &m->source.gguf, err)
-                                 : ph_tokenizer_open_dir(&m->tokenizer, m->source.path, err);
+    ph_rc rc = open_tokenizer(m, err);
     if (rc) return ph_note(err, rc, "while opening the tokenizer of %s", m->source.path);
     m->tokenizer_bytes = ph_tokenizer_bytes(m->tokenizer);
     PH_TRY(stops(m, err));

@@ -1,16 +1,30 @@
 /* source.c - open what stands at a path, and say what it calls itself. */
 #include "model/source.h"
 
+#include "formats/carried.h"
 #include "formats/container.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static ph_rc open_hf(ph_source *s, const char *path, ph_err *err) {
-    PH_TRY(ph_hfdir_open(&s->hf, path, PH_HFDIR_MODEL, &s->arena, err));
+static ph_rc read_hf(ph_source *s, ph_err *err) {
     ph_json root = ph_json_root(&s->hf.config);
     PH_TRY(ph_json_text(&root, "model_type", &s->type, err));
     return ph_source_read_quant(s, err);
+}
+
+static ph_rc open_hf(ph_source *s, const char *path, ph_err *err) {
+    PH_TRY(ph_hfdir_open(&s->hf, path, PH_HFDIR_MODEL, &s->arena, err));
+    return read_hf(s, err);
+}
+
+static ph_rc open_carried(ph_source *s, const char *path, const char *mmproj, ph_err *err) {
+    s->is_gguf = 0;
+    if (mmproj)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "%s carries a Hugging Face directory, with its vision part: leave --mmproj out", path);
+    PH_TRY(ph_hfdir_open_carried(&s->hf, &s->gguf, path, &s->arena, err));
+    return read_hf(s, err);
 }
 
 static ph_rc text_of(ph_source *s, const ph_gguf *g, const char *key, const char **out, ph_err *err) {
@@ -65,6 +79,7 @@ static ph_rc open_originals(ph_source *s, ph_err *err) {
 
 static ph_rc open_gguf(ph_source *s, const char *path, const char *mmproj, ph_err *err) {
     PH_TRY(ph_gguf_open(&s->gguf, path, &s->arena, err));
+    if (ph_carried_is(&s->gguf)) return open_carried(s, path, mmproj, err);
     PH_TRY(text_of(s, &s->gguf, "general.architecture", &s->type, err));
     if (!strcmp(s->type, "clip"))
         return PH_FAIL(err, PH_EMISMATCH,
@@ -112,6 +127,10 @@ void ph_source_close(ph_source *s) {
     ph_gguf_close(&s->mmproj);
     ph_arena_close(&s->arena);
     *s = (ph_source){0};
+}
+
+const char *ph_source_container(const ph_source *s) {
+    return s->is_gguf || s->hf.carrier ? "gguf" : "safetensors";
 }
 
 const ph_weights *ph_source_weights(const ph_source *s) {

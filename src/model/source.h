@@ -3,6 +3,8 @@
  * Families read config keys under their Hugging Face names and weights under
  * logical names; this file hides whether they come from a Hugging Face
  * directory or from GGUF files (keys.c and names.c hold the dictionaries).
+ * A GGUF file that carries a directory (formats/carried.h) is one: only the map
+ * that its bytes are in is another.
  */
 #ifndef PH_MODEL_SOURCE_H
 #define PH_MODEL_SOURCE_H
@@ -14,10 +16,10 @@
 #include "model/spec.h"
 
 typedef struct ph_source {
-    int         is_gguf;
-    ph_hfdir    hf;     /* is_gguf 0 */
-    ph_gguf     gguf;   /* the language model */
-    ph_gguf     mmproj; /* the vision part; has_mmproj */
+    int         is_gguf; /* keys and tensors have the field's GGUF names; 0: Hugging Face's */
+    ph_hfdir    hf;      /* is_gguf 0 */
+    ph_gguf     gguf;    /* the language model; is_gguf 0: the file that carries hf, if one does */
+    ph_gguf     mmproj;  /* the vision part; has_mmproj */
     int         has_mmproj;
     const char *type;      /* model_type, or general.architecture */
     const char *projector; /* GGUF: clip.projector_type of the vision part; else NULL */
@@ -28,12 +30,15 @@ typedef struct ph_source {
 
 ph_rc ph_source_open(ph_source *s, const char *path, const char *mmproj, ph_err *err);
 void  ph_source_close(ph_source *s);
+/* What the bytes stand in: "gguf" or "safetensors". */
+const char *ph_source_container(const ph_source *s);
 
 const ph_weights *ph_source_weights(const ph_source *s);        /* of the language model, or of everything */
 const ph_weights *ph_source_vision_weights(const ph_source *s); /* GGUF: of the vision file */
 
 /* Open a Hugging Face directory, or a GGUF file with the file of its vision part (NULL: none).
- * Errors: those of the readers; PH_EUSAGE --mmproj with a directory; PH_EMISMATCH an mmproj that is none. */
+ * Errors: those of the readers; PH_EUSAGE --mmproj with a directory or a file that carries one; PH_EMISMATCH
+ * an mmproj that is none. */
 
 /* A place to read keys from: a JSON object, or a GGUF with the dictionary for one part. */
 typedef struct ph_keys {

@@ -42,7 +42,9 @@ typedef struct ph_tokenizer_files {
 ph_rc ph_tokenizer_open_dir(ph_tokenizer **out, const char *dir, ph_err *err);
 ph_rc ph_tokenizer_open_files(ph_tokenizer **out, const ph_tokenizer_files *files, ph_err *err);
 ph_rc ph_tokenizer_open_gguf(ph_tokenizer **out, const ph_gguf *gguf, ph_err *err); /* tokenizer.ggml.* */
-void  ph_tokenizer_close(ph_tokenizer *t);                                          /* accepts NULL */
+/* From the files that a GGUF file carries (formats/carried.h): as _dir from their folder. */
+ph_rc ph_tokenizer_open_carried(ph_tokenizer **out, const ph_gguf *gguf, ph_err *err);
+void  ph_tokenizer_close(ph_tokenizer *t); /* accepts NULL */
 
 /* Kinds of model that are read, as tokenizer.json calls them: "BPE".  NULL past the last. */
 const char *ph_tokenizer_model_name(size_t i);

@@ -6,6 +6,7 @@
 #include "text/tokenizer_tables.h"
 
 #include "base/file.h"
+#include "formats/carried.h"
 #include "formats/json.h"
 #include "text/pretok.h"
 #include "text/tokjson.h"
@@ -131,33 +132,57 @@ ph_rc ph_tokenizer_open_files(ph_tokenizer **out, const ph_tokenizer_files *f, p
     return rc;
 }
 
+enum { N_FILES = 8 };
+/* Of two files with one place, the first that is there counts. */
+static const char *const names[N_FILES] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "tokenizer.model",
+                                           "spiece.model",
+                                           "vocab.json",
+                                           "merges.txt"};
+
+/* The file names[i], which must hold something. */
+static ph_rc take_file(ph_tokenizer_files *f, int i, const ph_file *file, const char *of, ph_err *err) {
+    ph_blob *into[N_FILES] = {&f->tokenizer_json, &f->config, &f->special_tokens_map,
+                              &f->added_tokens,   &f->spm,    &f->spm,
+                              &f->vocab,          &f->merges};
+    if (!file->n) return PH_FAIL(err, PH_EFORMAT, "%.200s: %s is empty", of, names[i]);
+    if (!into[i]->bytes) *into[i] = (ph_blob){file->bytes, file->n};
+    return PH_OK;
+}
+
+static ph_rc take_from_dir(ph_tokenizer_files *f, int i, ph_file *file, const char *dir, ph_err *err) {
+    char path[4096];
+    int  n = snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+    if (n < 0 || (size_t)n >= sizeof path) return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", dir);
+    if (!ph_path_is_file(path)) return PH_OK;
+    PH_TRY(ph_file_open_in(file, dir, names[i], err));
+    return take_file(f, i, file, dir, err);
+}
+
 ph_rc ph_tokenizer_open_dir(ph_tokenizer **out, const char *dir, ph_err *err) {
-    enum { N = 8 };
-    static const char *const names[N] = {"tokenizer.json",
-                                         "tokenizer_config.json",
-                                         "special_tokens_map.json",
-                                         "added_tokens.json",
-                                         "tokenizer.model",
-                                         "spiece.model",
-                                         "vocab.json",
-                                         "merges.txt"};
-    ph_file                  file[N] = {{0}};
-    ph_tokenizer_files       f = {0};
-    ph_blob *into[N] = {&f.tokenizer_json, &f.config, &f.special_tokens_map, &f.added_tokens, &f.spm, &f.spm,
-                        &f.vocab,          &f.merges};
-    ph_rc    rc = PH_OK;
+    ph_file            file[N_FILES] = {{0}};
+    ph_tokenizer_files f = {0};
+    ph_rc              rc = PH_OK;
     *out = NULL;
-    for (int i = 0; i < N && !rc; i++) {
-        char path[4096];
-        int  n = snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        if (n < 0 || (size_t)n >= sizeof path)
-            rc = PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", dir);
-        if (rc || !ph_path_is_file(path)) continue;
-        rc = ph_file_open_in(&file[i], dir, names[i], err);
-        if (!rc && !file[i].n) rc = PH_FAIL(err, PH_EFORMAT, "%s is empty", path);
-        if (!rc && !into[i]->bytes) *into[i] = (ph_blob){file[i].bytes, file[i].n};
+    for (int i = 0; i < N_FILES && !rc; i++) rc = take_from_dir(&f, i, &file[i], dir, err);
+    if (!rc) rc = ph_tokenizer_open_files(out, &f, err);
+    for (int i = 0; i < N_FILES; i++) ph_file_close(&file[i]);
+    return rc ? ph_note(err, rc, "while opening the tokenizer in %.120s", dir) : PH_OK;
+}
+
+ph_rc ph_tokenizer_open_carried(ph_tokenizer **out, const ph_gguf *gguf, ph_err *err) {
+    ph_tokenizer_files f = {0};
+    ph_rc              rc = PH_OK;
+    *out = NULL;
+    for (int i = 0; i < N_FILES && !rc; i++) {
+        ph_file file;
+        int     found;
+        rc = ph_carried_file(gguf, names[i], &file, &found, err);
+        if (!rc && found) rc = take_file(&f, i, &file, gguf->name, err);
     }
     if (!rc) rc = ph_tokenizer_open_files(out, &f, err);
-    for (int i = 0; i < N; i++) ph_file_close(&file[i]);
-    return rc ? ph_note(err, rc, "while opening the tokenizer in %.120s", dir) : PH_OK;
+    return rc ? ph_note(err, rc, "while opening the tokenizer that %.80s carries", gguf->name) : PH_OK;
 }

