@@ -124,6 +124,7 @@ const ph_command ph_command_verify = {
         "line a case:\n"
         "ok, FAILED or skipped, and the figure nearest to its limit. Exits 1 when a case failed or none "
         "ran.\n"
+        "A model's folder may hold a .gguf (and its mmproj-*.gguf) in place of config.json and weights.\n"
         "PINHOLE_ISA chooses the kernels; PINHOLE_REAL_GGUF names the checkpoint that some cases need.\n\n"
         "  pinhole verify tests/golden/set --tight",
     .run = run,

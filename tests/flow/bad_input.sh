@@ -66,6 +66,30 @@ mv "$D/vlm_idefics3.mmproj.gguf" "$D/projector.mmproj.gguf"
 poke "$D/patch0.mmproj.gguf" $(($(at "$D/patch0.mmproj.gguf" clip.vision.patch_size) + 4)) '\0\0\0\0'
 poke "$D/projector.mmproj.gguf" $(($(at "$D/projector.mmproj.gguf" clip.projector_type) + 12)) 'xdefics3'
 
+# ---- a GGUF file that carries a directory
+carried() { # NAME: a good one to spoil
+    cp tests/golden/carried/clip.gguf "$D/carried_$1.gguf"
+    chmod u+w "$D/carried_$1.gguf"
+    echo "$D/carried_$1.gguf"
+}
+in_lines=text_model.encoder.layers.0.layer_norm1.bias # in the lines first, then among the tensors
+f=$(carried noconfig) && poke "$f" $(($(at "$f" pinhole.original.config.json) - 11)) k
+f=$(carried cutconfig) && poke "$f" $(($(at "$f" pinhole.original.config.json) + 12)) '['
+f=$(carried nolines) && poke "$f" $(($(at "$f" pinhole.original.tensors) - 1)) z
+f=$(carried manylines) && poke "$f" $(($(at "$f" pinhole.original.tensors) + 8)) "$(le64 $((1 << 60)))"
+f=$(carried lessthanlines) && poke "$f" 8 "$(le64 77)"
+f=$(carried type) && poke "$f" $(($(at "$f" 'F16 logit_scale') - 15)) F99
+f=$(carried whole) && poke "$f" $(($(at "$f" 'F16 logit_scale') - 15)) I16
+f=$(carried shape) && poke "$f" $(($(at "$f" pinhole.original.shapes) + 24)) '[9'
+f=$(carried twice) && poke "$f" $(($(at "$f" $in_lines) - 18)) 1
+f=$(carried letter) && poke "$f" $(($(at "$f" $in_lines) - 1)) '\xff'
+f=$(carried updir) && poke "$f" $(($(at "$f" $in_lines) - ${#in_lines})) '../'
+f=$(carried root) && poke "$f" $(($(at "$f" $in_lines) - ${#in_lines})) /
+f=$(carried zero) && poke "$f" $(($(at "$f" $in_lines) - 1)) '\0'
+n=$(stat -c %s tests/golden/carried/clip.gguf)
+for part in 60 30000 $((n - 1)); do head -c "$part" tests/golden/carried/clip.gguf > "$D/carried_cut$part.gguf"; done
+mv "$D/carried_cut$((n - 1)).gguf" "$D/carried_cutlast.gguf"
+
 # ---- safetensors and the directory around them
 for part in 4 100 2000 200000; do
     copy "st$part" $G/vlm_llava15
@@ -188,6 +212,9 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
     f=$(gguf "flip")
     poke "$f" $((RANDOM * 3 % 14000)) "\\x$(printf %02x $((RANDOM % 256)))"
     survives "GGUF flipped, round $i" run -m "$f" -p hello -n 2
+    f=$(carried flip)
+    poke "$f" $((RANDOM * 2 % 60000)) "\\x$(printf %02x $((RANDOM % 256)))"
+    survives "a carried directory flipped, round $i" embed -m "$f" -p hello
     for name in model.safetensors config.json tokenizer.json preprocessor_config.json; do
         cp "$G/vlm_llava15/$name" "$D/flipped/$name"
         poke "$D/flipped/$name" $((RANDOM % $(stat -c %s "$G/vlm_llava15/$name") % 8000)) "\\x$(printf %02x $((RANDOM % 256)))"

