@@ -87,6 +87,11 @@ void ph_file_close(ph_file *f) {
     *f = (ph_file){0};
 }
 
+void ph_file_forget(const ph_file *f, size_t n) {
+    /* Advice only: where it is not taken, the pages stay. */
+    if (f->bytes) madvise((void *)(uintptr_t)f->bytes, n < f->n ? n : f->n, MADV_DONTNEED);
+}
+
 /* Why the name may not be used at all; NULL: its text is in order. */
 static const char *name_fault(const char *name) {
     if (!*name) return "it is empty";

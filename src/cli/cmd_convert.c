@@ -37,7 +37,7 @@ void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int 
     if (r->carried_why[0])
         fprintf(
             stderr,
-            "pinhole: no other program has names for this family's parts: kept the Hugging Face names (%s)\n",
+            "pinhole: no other program has names for this model's parts: kept the Hugging Face names (%s)\n",
             r->carried_why);
     if (r->pre_unknown)
         fprintf(stderr,

@@ -203,6 +203,16 @@ static ph_rc vision_path(const ph_convert *c, char out[4096], ph_err *err) {
     return n < 4096 ? PH_OK : PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", c->out);
 }
 
+/* All that has a name in GGUF: the tensors, and the tokenizer's form. */
+static ph_rc find_names(work *w, ph_err *err) {
+    ph_gguf_meta meta = {0};
+    int          known;
+    PH_TRY(ph_export_rows(&w->rows, w->m, &w->arena, err));
+    ph_rc rc = ph_tokenizer_to_gguf(w->m->tokenizer, &meta, &known, err);
+    ph_gguf_meta_close(&meta);
+    return rc;
+}
+
 /* The field's names where there are names for all of it, else Hugging Face's: in a file that stays as it is.
  */
 static ph_rc choose_names(work *w, int *carries, ph_err *err) {
@@ -210,7 +220,7 @@ static ph_rc choose_names(work *w, int *carries, ph_err *err) {
     ph_err why = {0};
     *carries = w->c->names == PH_CONVERT_NAMES_HF || (is_carried && w->c->names == PH_CONVERT_NAMES_AUTO);
     if (*carries) return PH_OK;
-    ph_rc rc = ph_export_rows(&w->rows, w->m, &w->arena, &why);
+    ph_rc rc = find_names(w, &why);
     *carries = rc == PH_EUNSUP && w->c->names != PH_CONVERT_NAMES_GGUF;
     if (!*carries && rc && err) *err = why;
     if (!*carries) return rc;

@@ -14,6 +14,7 @@
 
 enum { NAME_BYTES_MAX = 1023, GGUF_RANK_MAX = 4 };
 
+static const char reserved[] = "__metadata__"; /* of safetensors' header */
 static const char tensors_key[] = PH_ORIGINAL_KEY "tensors", shapes_key[] = PH_ORIGINAL_KEY "shapes";
 
 /* ---- files ---- */
@@ -85,6 +86,10 @@ static ph_rc read_name(const line *l, const char *at, size_t n, ph_err *err) {
     if (memchr(at, 0, n) || !is_utf8(at, n))
         return PH_FAIL(err, PH_EFORMAT, "%s: key %s: the name for tensor %.80s is no UTF-8 text", l->g->name,
                        tensors_key, l->w->name);
+    if (n == strlen(reserved) && !memcmp(at, reserved, n))
+        return PH_FAIL(err, PH_EFORMAT,
+                       "%s: key %s: tensor %.80s is called %s, which no tensor of a directory is", l->g->name,
+                       tensors_key, l->w->name, reserved);
     PH_TRY(ph_arena_copy_text(l->arena, &copy, at, n, err));
     l->w->name = copy;
     return PH_OK;

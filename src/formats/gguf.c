@@ -391,6 +391,16 @@ ph_rc ph_gguf_open(ph_gguf *g, const char *path, ph_arena *arena, ph_err *err) {
     return rc;
 }
 
+void ph_gguf_forget(const ph_gguf *g) {
+    for (int i = 0; i < g->n_files; i++) {
+        size_t n = g->files[i].n;
+        for (size_t k = 0; k < g->weights.n; k++)
+            if (g->weights.at[k].file == i && (size_t)(g->weights.at[k].bytes - g->files[i].bytes) < n)
+                n = (size_t)(g->weights.at[k].bytes - g->files[i].bytes);
+        ph_file_forget(&g->files[i], n);
+    }
+}
+
 void ph_gguf_close(ph_gguf *g) {
     for (int i = 0; i < g->n_files; i++) ph_file_close(&g->files[i]);
     *g = (ph_gguf){0};

@@ -215,6 +215,8 @@ static void weigh(ph_model *m, const ph_mem *before) {
     if (!ph_mem_read(&mem)) return;
     if (mem.rss_peak > before->rss_peak) m->load_peak_bytes = mem.rss_peak;
     malloc_trim(0);
+    ph_gguf_forget(&m->source.gguf);
+    ph_gguf_forget(&m->source.mmproj);
     ph_mem_read(&mem);
     m->resident_bytes = mem.rss;
 }

@@ -233,6 +233,26 @@ void test_carry_planes(void) {
 
 /* ---- other ways ---- */
 
+/* A tokenizer that GGUF has no form for is a reason too. */
+void test_carry_tokenizer(void) {
+    static const char from[] = SET "llm_llama_gqa_untied",
+                      tokenizer[] = "tests/golden/tokenizers/spm_unigram";
+    place p;
+    char  command[400], dir[96];
+    open_place(&p);
+    snprintf(dir, sizeof dir, "%s/dir", p.folder);
+    snprintf(command, sizeof command,
+             "mkdir '%s' && cp %s/config.json %s/model.safetensors '%s' && cp %s/tokenizer*.json '%s'", dir,
+             from, from, dir, tokenizer, dir);
+    CHECK(!system(command));
+    CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+    CHECK_SAY(p.report.is_carried && strstr(p.report.carried_why, "tokenizer"), "%s", p.report.carried_why);
+    CHECK_SAY(!go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
+    same_dirs(&p, dir, p.back);
+    CHECK(go(&p, dir, p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP);
+    close_place(&p);
+}
+
 /* A carrying file of a family that has names: into the field's two files, on request. */
 void test_carry_to_names(void) {
     place p;

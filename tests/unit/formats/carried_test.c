@@ -168,6 +168,7 @@ void test_carried_lies(void) {
         {"a block type", {"Q4_0 x", "I32 y"}, {0}, "does not begin with a type"},
         {"a long type", {"FFFFFFFFFFFFFFFFFFFFFFFFFFFF x", "I32 y"}, {0}, "does not begin with a type"},
         {"no name", {"F32 ", "I32 y"}, {0}, "a name of 0 bytes"},
+        {"a name that is none", {"F32 __metadata__", "I32 y"}, {0}, "no tensor of a directory"},
         {"no UTF-8", {"F32 \xff\xfe", "I32 y"}, {0}, "no UTF-8 text"},
         {"half a letter", {"F32 x\xc3", "I32 y"}, {0}, "no UTF-8 text"},
         {"numbers as whole ones", {"U32 x", "I32 y"}, {0}, "was U32, but is stored as F32"},
@@ -203,6 +204,7 @@ void test_carried_by_others(void) {
     CHECK(!ph_hfdir_open(&from, dir, PH_HFDIR_MODEL, &arena, &err) && !ph_gguf_open(&g, file, &arena, &err));
     CHECK(ph_carried_is(&g));
     CHECK_SAY(!ph_hfdir_open_carried(&d, &g, file, &arena, &err), "%s", err.msg);
+    ph_gguf_forget(&g); /* nothing below may notice */
     for (size_t i = 0; i < 4; i++) {
         ph_file a, b;
         int     has_a, has_b;
