@@ -48,6 +48,17 @@ for model in models/panel-vlm tests/golden/set/models/*; do
     done
     [ ${#pictures[@]} -eq 1 ] || holds "$name, two pictures" "${with[@]}" --image $images/scene.png -n 8 -c 512
 done
+# Directories that a GGUF file carries: plain and as blocks, whose small files are no part of what stays.
+carried=$(mktemp -d)
+trap 'rm -rf "$carried"' EXIT
+for name in vlm_blip2 vlm_mllama llm_gemma2_softcap; do
+    "$PINHOLE" convert tests/golden/set/models/$name -o "$carried/$name.gguf" --to gguf --names huggingface -q > /dev/null &&
+        "$PINHOLE" quantize "$carried/$name.gguf" -o "$carried/$name.q8_0.gguf" --to q8_0 -q > /dev/null 2>&1
+    with=(-p "What is in the image?" --ignore-eos)
+    case $name in vlm_*) with+=(--image $images/scene.png) ;; esac
+    holds "$name, carried" -m "$carried/$name.gguf" "${with[@]}" -n 20
+    holds "$name, carried as blocks" -m "$carried/$name.q8_0.gguf" "${with[@]}" -n 20
+done
 echo "the farthest off used $worst % of what it may be off"
 
 # The same load stated to inspect: every kind is the same but the process itself, which is weighed anew.

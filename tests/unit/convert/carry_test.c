@@ -207,19 +207,22 @@ static void make_planes(place *p, const char *from, int is_awq, char dir[96]) {
     ph_hfdir_close(&d);
 }
 
-/* Planes stay as they are, whatever type is asked for. */
+/* Planes stay as they are, whatever type is asked for, also by a rule. */
 void test_carry_planes(void) {
+    static const ph_recipe_rule rule = {.pattern = "*scale*", .type = PH_F32};
     for (int is_awq = 0; is_awq < 2; is_awq++) {
         place     p;
         char      dir[96];
         ph_model *m;
         open_place(&p);
         make_planes(&p, SET "llm_llama_gqa_untied", is_awq, dir);
-        p.types = (ph_recipe_types){.has_type = 1, .type = PH_Q4_0, .is_quantize = 1};
+        p.types = (ph_recipe_types){.rule = &rule, .n = 1, .has_type = 1, .type = PH_Q4_0, .is_quantize = 1};
         CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
         CHECK_SAY(p.report.is_carried && strstr(p.report.carried_why, "tensor "), "%s", p.report.carried_why);
         CHECK_SAY(!ph_model_open(&m, p.file, NULL, &p.err), "%s", p.err.msg);
         CHECK(m && stored(m, "model.embed_tokens.weight") == PH_Q4_0);
+        CHECK(m && stored(m, is_awq ? "model.layers.0.self_attn.q_proj.scales"
+                                    : "model.layers.0.self_attn.q_proj.weight_scale") == PH_F16);
         CHECK(m && stored(m, is_awq ? "model.layers.0.self_attn.q_proj.qweight"
                                     : "model.layers.0.self_attn.q_proj.weight") == (is_awq ? PH_I32 : PH_U8));
         ph_model_close(m);
@@ -238,7 +241,7 @@ void test_carry_tokenizer(void) {
     static const char from[] = SET "llm_llama_gqa_untied",
                       tokenizer[] = "tests/golden/tokenizers/spm_unigram";
     place p;
-    char  command[400], dir[96];
+    char  command[600], dir[96];
     open_place(&p);
     snprintf(dir, sizeof dir, "%s/dir", p.folder);
     snprintf(command, sizeof command,
