@@ -139,6 +139,7 @@ static ph_dtype instead_of(ph_dtype t, int64_t row) {
 /* Matrices of the field's files that are not multiplied as such: convolutions, positions, routers. */
 static int is_delicate(const char *name) {
     if (!strcmp(name, "mm.input_projection.weight")) return 1; /* stored the other way round */
+    if (ph_recipe_matches("*_embd.weight.*", name)) return 1;  /* of a patch's second frame */
     return ph_recipe_matches("*_embd.weight", name) ? !ph_recipe_matches("token_embd.weight", name)
                                                     : ph_recipe_matches("*ffn_gate_inp.weight", name);
 }

@@ -2,7 +2,8 @@
  *
  * A row whose type does not change is copied.  Any other is widened to floats,
  * changed, and packed.  Where rows of heads are reordered the source row is
- * another one, and of a vector the elements are.
+ * another one, and of a vector the elements are.  Tensors that the other container
+ * has in parts are cut and put together row by row in the same way.
  */
 #include "convert/stream.h"
 
@@ -42,12 +43,35 @@ static ph_rc settle(ph_stream *s, ph_weight *w, ph_err *err) {
     return PH_OK;
 }
 
-ph_rc ph_stream_add(ph_stream *s, const char *name, ph_dtype type, const ph_weight *from, int heads,
-                    float add_, ph_err *err) {
+static ph_rc check(const ph_stream *s, const char *name, ph_dtype type, const ph_weight *from, ph_err *err) {
     if (s->n == s->max) return PH_FAIL(err, PH_EBUG, "more than %zu tensors to write", s->max);
     if (type != from->dtype && (!ph_dtype_get(from->dtype)->unpack || !ph_dtype_get(type)->pack))
         return PH_FAIL(err, PH_EUNSUP, "tensor %.160s: %s cannot become %s", name, ph_dtype_name(from->dtype),
                        ph_dtype_name(type));
+    return PH_OK;
+}
+
+ph_rc ph_stream_add_parts(ph_stream *s, const char *name, ph_dtype type, const ph_weight *from,
+                          const ph_export_parts *p, ph_err *err) {
+    int is_vector = p->rank < 2;
+    for (int i = 0; i < (p->is_joined ? p->n : 1); i++) {
+        const ph_weight *one = p->is_joined ? p->at[i] : from;
+        PH_TRY(check(s, name, type, one, err));
+        if (is_vector && ph_dtype_block(one->dtype) != 1)
+            return PH_FAIL(err, PH_EUNSUP, "tensor %.160s: blocks of %s in a vector are not cut", name,
+                           ph_dtype_name(one->dtype));
+        s->report->bytes_in += one->n_bytes / (size_t)(p->is_joined ? 1 : p->n);
+    }
+    ph_weight *w = &s->to[s->n];
+    *w = (ph_weight){.name = name, .dtype = type, .rank = p->rank};
+    memcpy(w->dim, p->dim, sizeof w->dim);
+    s->item[s->n] = (ph_stream_item){.from = from, .parts = p};
+    return settle(s, w, err);
+}
+
+ph_rc ph_stream_add(ph_stream *s, const char *name, ph_dtype type, const ph_weight *from, int heads,
+                    float add_, ph_err *err) {
+    PH_TRY(check(s, name, type, from, err));
     int64_t turned = from->rank > 1 ? from->dim[0] : row_of(from), pair = 2 * (int64_t)abs(heads);
     if (heads && (from->rank > 2 || turned % pair))
         return PH_FAIL(err, PH_EMISMATCH, "tensor %.160s: %lld rows are not %d heads of pairs", name,
@@ -84,6 +108,50 @@ static size_t source_of(size_t r, size_t n, int heads) {
     if (!heads) return r;
     size_t d = n / (size_t)abs(heads), head = r / d, at = r % d, half = d / 2;
     return head * d + (heads > 0 ? at % 2 * half + at / 2 : at % half * 2 + at / half);
+}
+
+/* The tensor that row r comes from, and its row there. */
+static const ph_weight *part_of(const ph_export_parts *p, const ph_weight *from, size_t r, size_t *row) {
+    size_t n = (size_t)p->n, chunk = (size_t)p->chunk, turn = r / chunk;
+    if (!p->is_joined) {
+        *row = (turn * n + (size_t)p->part) * chunk + r % chunk;
+        return from;
+    }
+    *row = turn / n * chunk + r % chunk;
+    return p->at[turn % n];
+}
+
+/* A row whose type changes, or does not. */
+static void make_row(uint8_t *out, ph_dtype to, const uint8_t *in, ph_dtype from, size_t n, float *x) {
+    size_t block = ph_dtype_block(from);
+    if (to == from) {
+        memcpy(out, in, n / block * ph_dtype_bytes(from));
+        return;
+    }
+    ph_dtype_get(from)->unpack(x, in, n);
+    ph_dtype_get(to)->pack(out, x, n);
+}
+
+/* Rows of parts; of a vector the runs of elements. */
+static void make_parts(void *arg, size_t begin, size_t end, int worker) {
+    const piece           *p = arg;
+    const ph_weight       *to = &p->s->to[p->i];
+    const ph_export_parts *parts = p->s->item[p->i].parts;
+    int                    is_vector = to->rank < 2;
+    size_t                 row, n = is_vector ? (size_t)parts->chunk : (size_t)row_of(to);
+    size_t                 runs = is_vector ? (size_t)to->dim[0] / n : 1;
+    float                 *x = p->s->scratch + 2 * (size_t)worker * p->s->row;
+    for (size_t k = begin; k < end; k++) {
+        uint8_t *out = p->out + k * p->out_row;
+        for (size_t run = 0; run < runs; run++) {
+            size_t           r = is_vector ? run * n : p->first + k;
+            const ph_weight *from = part_of(parts, p->s->item[p->i].from, r, &row);
+            size_t           at = is_vector ? row : row * n;
+            const uint8_t *in = from->bytes + at / ph_dtype_block(from->dtype) * ph_dtype_bytes(from->dtype);
+            make_row(out + run * n * ph_dtype_bytes(to->dtype) * (size_t)is_vector, to->dtype, in,
+                     from->dtype, n, x);
+        }
+    }
 }
 
 static void turn_vector(float *x, float *spare, size_t n, int heads) {
@@ -123,7 +191,7 @@ static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_
     } else {
         PH_TRY(ph_dtype_row_bytes(to->dtype, row_of(to), &p.out_row, err));
         PH_TRY(ph_dtype_row_bytes(from->dtype, row_of(from), &p.in_row, err));
-        ph_threads_run(s->threads, make_rows, &p, 0, n, 1 + n / 64, NULL);
+        ph_threads_run(s->threads, s->item[i].parts ? make_parts : make_rows, &p, 0, n, 1 + n / 64, NULL);
     }
     if (s->c->say && first + n >= (to->rank > 1 ? to->n_bytes / (p.out_row ? p.out_row : 1) : 1))
         s->c->say(s->c->say_arg, ++s->done, s->n, to->name);

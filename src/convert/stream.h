@@ -8,11 +8,13 @@
 #include "base/threads.h"
 #include "formats/gguf_write.h"
 #include "formats/produce.h"
+#include "model/export.h"
 #include "model/model.h"
 
 typedef struct ph_stream_item {
-    const ph_weight *from; /* NULL: `made` has the numbers */
-    const float     *made; /* of tensors that no file has; in the arena */
+    const ph_weight       *from;  /* NULL: `made` has the numbers */
+    const ph_export_parts *parts; /* not NULL: from is whole and this a part of it, or at[] become one */
+    const float           *made;  /* of tensors that no file has; in the arena */
     int   heads; /* not 0: rows (head, half, i) are read as (head, i, half); negative: the other way */
     float add;
 } ph_stream_item;
@@ -35,6 +37,9 @@ void  ph_stream_close(ph_stream *s); /* accepts a zeroed one */
 /* One more tensor, of the shape of `from`. name lives as long as the stream. */
 ph_rc ph_stream_add(ph_stream *s, const char *name, ph_dtype type, const ph_weight *from, int heads,
                     float add, ph_err *err);
+/* A part of a tensor, or one of several. */
+ph_rc ph_stream_add_parts(ph_stream *s, const char *name, ph_dtype type, const ph_weight *from,
+                          const ph_export_parts *parts, ph_err *err);
 ph_rc ph_stream_add_made(ph_stream *s, const char *name, const float *numbers, int64_t n, ph_err *err);
 /* Allocate what producing needs. */
 ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err);

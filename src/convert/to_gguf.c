@@ -152,6 +152,10 @@ static ph_rc add_rows(const work *w, ph_stream *s, int is_vision, ph_err *err) {
         const ph_export_row *r = &w->rows.row[i];
         if (r->is_vision != is_vision) continue;
         ph_dtype type = choose(s, r->gguf, r->from, r->is_wide, 0, has_output || is_vision);
+        if (r->parts) {
+            PH_TRY(ph_stream_add_parts(s, r->gguf, type, r->from, r->parts, err));
+            continue;
+        }
         PH_TRY(ph_stream_add(s, r->gguf, type, r->from, r->turn == PH_EXPORT_PAIRS ? r->heads : 0,
                              r->turn == PH_EXPORT_PLUS_ONE ? 1 : 0, err));
     }

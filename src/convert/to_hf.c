@@ -93,13 +93,15 @@ static const char *dtype_word(const ph_stream *s) {
 
 /* From what is known of the model, where nothing came along. */
 static ph_rc put_made(const work *w, const ph_stream *s, int has_config, int has_tokenizer, ph_err *err) {
-    json_t *config = NULL;
+    json_t *config = NULL, *video;
     if (!has_config) {
         PH_TRY(ph_export_config(&config, w->m, dtype_word(s), err));
         PH_TRY(put_json(w->c->out, "config.json", config, err));
         PH_TRY(put_generation(w, err));
         if (w->m->spec.has_vision)
             PH_TRY(put_json(w->c->out, "preprocessor_config.json", ph_export_preprocessor(w->m), err));
+        if ((video = ph_export_video_preprocessor(w->m)))
+            PH_TRY(put_json(w->c->out, "video_preprocessor_config.json", video, err));
     }
     return has_tokenizer ? PH_OK : put_tokenizer(w, err);
 }
@@ -170,6 +172,10 @@ static ph_rc add_rows(work *w, ph_stream *s, ph_err *err) {
         const char          *name = r->hf;
         (void)recall(r->is_vision ? &vision : &text, r->from, &type, &name, &w->arena);
         if (w->c->types->has_type) type = w->c->types->type;
+        if (r->parts) {
+            PH_TRY(ph_stream_add_parts(s, name, type, r->from, r->parts, err));
+            continue;
+        }
         PH_TRY(ph_stream_add(s, name, type, r->from, r->turn == PH_EXPORT_PAIRS ? -r->heads : 0,
                              r->turn == PH_EXPORT_PLUS_ONE ? -1 : 0, err));
     }

@@ -56,8 +56,8 @@ static ph_rc join(const ph_hfdir *d, const char *name, char out[4096], ph_err *e
     return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", d->path);
 }
 
-/* Where dir/name is, and whether such a file is there.  A link without its file is told from no file: a folder of
- * links was copied without what they point to. */
+/* Where dir/name is, and whether such a file is there.  A link without its file is told from no file: a
+ * folder of links was copied without what they point to. */
 static ph_rc find(const ph_hfdir *d, const char *name, char path[4096], int *is_there, ph_err *err) {
     PH_TRY(join(d, name, path, err));
     *is_there = ph_path_is_file(path);

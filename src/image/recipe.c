@@ -226,10 +226,11 @@ ph_rc ph_recipe_init(ph_recipe *out, const ph_json *preprocessor, const ph_json 
     return PH_OK;
 }
 
-static ph_rc find_projector(ph_recipe *out, const char *name, ph_err *err) {
+static ph_rc find_projector(ph_recipe *out, const char *name, int is_anyres, ph_err *err) {
     char list[200] = "";
     for (size_t i = 0; i < N_KINDS; i++)
         for (const char *const *p = kinds[i]->projectors; *p; p++) {
+            if (kinds[i]->is_anyres != is_anyres) continue;
             if (name && !strcmp(name, *p)) {
                 out->kind = kinds[i];
                 out->processor = kinds[i]->processors[0];
@@ -244,7 +245,7 @@ static ph_rc find_projector(ph_recipe *out, const char *name, ph_err *err) {
 ph_rc ph_recipe_init_from_params(ph_recipe *out, const ph_recipe_params *p, ph_err *err) {
     ph_recipe r = {0};
     *out = r;
-    PH_TRY(find_projector(&r, p->projector, err));
+    PH_TRY(find_projector(&r, p->projector, p->n_pinpoints > 0, err));
     if (p->image_size < 1 || p->image_size > PH_RECIPE_SIDE_MAX)
         return PH_FAIL(err, PH_EFORMAT, "image size %d: expected 1 .. %d", p->image_size, PH_RECIPE_SIDE_MAX);
     if (p->patch_size < 1 || p->patch_size > p->image_size)

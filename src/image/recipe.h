@@ -128,6 +128,13 @@ typedef struct ph_recipe_params {
     int         longest_edge;  /* clip.vision.preproc_image_size; 0: 4 x image_size, for recipes that split */
     int         pad_to_square; /* clip.vision.image_aspect_ratio is "pad" */
     int         min_pixels, max_pixels; /* clip.vision.image_min_pixels, .image_max_pixels; 0: not given */
+    int         tiles_min, tiles_max;   /* clip.vision.preproc_min_tiles, .preproc_max_tiles; 0: not given */
+    int         merge;                  /* clip.vision.spatial_merge_size; 0: not given */
+    int         n_pinpoints;            /* clip.vision.image_grid_pinpoints; 0: not given */
+    int         pinpoint[PH_PINPOINTS_MAX][2]; /* width, height */
+    int         is_video;                      /* how frames of videos are prepared; with it, 0: not given: */
+    int         frames_min, frames_max;
+    double      fps;
     double      mean[3], std[3];
 } ph_recipe_params;
 /* Errors: PH_EUNSUP an unknown projector (lists the known); PH_EFORMAT sizes or numbers that cannot be. */
@@ -186,6 +193,7 @@ struct ph_recipe_kind {
     const char *const *projectors; /* projector types of GGUF files; NULL ends */
 
     int is_packed; /* patches instead of tiles; size holds areas */
+    int is_anyres; /* the kind of its projectors where a GGUF file lists pinpoints */
 
     /* The class's own defaults, for keys that the config leaves out. */
     void (*defaults)(ph_recipe *recipe, const char *processor);

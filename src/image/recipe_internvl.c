@@ -46,9 +46,12 @@ static ph_rc check(const ph_recipe *r, ph_err *err) {
     return PH_OK;
 }
 
-/* GGUF files do not say; the field's tools look at one tile. */
+/* Older GGUF files do not say how many tiles: 1 .. 12, as the field's tools have it. */
 static void from_params(ph_recipe *r, const ph_recipe_params *p) {
     r->size = (ph_recipe_size){.height = p->image_size, .width = p->image_size};
+    r->do_split = 1;
+    if (p->tiles_min) r->tiles_min = p->tiles_min;
+    if (p->tiles_max) r->tiles_max = p->tiles_max;
 }
 
 static int budget(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most) {

@@ -20,7 +20,7 @@ static const double openai_mean[3] = {0.48145466, 0.4578275, 0.40821073};
 static const double openai_std[3] = {0.26862954, 0.26130258, 0.27577711};
 
 static const char *const processors[] = {"LlavaNextImageProcessor", NULL};
-static const char *const projectors[] = {NULL};
+static const char *const projectors[] = {"mlp", NULL};
 
 static void defaults(ph_recipe *r, const char *processor) {
     static const int pinpoints[5][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
@@ -89,6 +89,9 @@ static ph_rc check(const ph_recipe *r, ph_err *err) {
 static void from_params(ph_recipe *r, const ph_recipe_params *p) {
     r->size = (ph_recipe_size){.shortest_edge = p->image_size};
     r->crop_height = r->crop_width = p->image_size;
+    r->n_pinpoints = p->n_pinpoints;
+    for (int i = 0; i < p->n_pinpoints; i++)
+        r->pinpoint[i][0] = p->pinpoint[i][1], r->pinpoint[i][1] = p->pinpoint[i][0];
 }
 
 /* What is left out as padding depends on the picture: a canvas counts as a whole, and of less than the
@@ -172,6 +175,7 @@ const ph_recipe_kind ph_recipe_llava_next = {
     .name = "llava_next",
     .processors = processors,
     .projectors = projectors,
+    .is_anyres = 1,
     .defaults = defaults,
     .read = read,
     .check = check,

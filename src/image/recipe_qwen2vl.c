@@ -14,6 +14,7 @@
 #include "image/recipe.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { RATIO_MAX = 200 /* the reference's own: beyond it a picture is refused */ };
 
@@ -57,9 +58,16 @@ static ph_rc check(const ph_recipe *r, ph_err *err) {
 }
 
 static void from_params(ph_recipe *r, const ph_recipe_params *p) {
+    if (p->is_video) defaults(r, r->processor = processors[1]);
+    memcpy(r->mean, p->mean, sizeof r->mean);
+    memcpy(r->std, p->std, sizeof r->std);
     r->pack_patch = p->patch_size;
+    if (p->merge) r->pack_merge = p->merge;
+    if (p->frames_min) r->frames_min = p->frames_min;
+    if (p->frames_max) r->frames_max = p->frames_max;
+    if (p->fps > 0) r->video_fps = p->fps;
     /* Where the file holds none: the published checkpoints' own. */
-    r->size.longest_edge = p->max_pixels ? p->max_pixels : 28 * 28 * 16384;
+    if (p->max_pixels || !p->is_video) r->size.longest_edge = p->max_pixels ? p->max_pixels : 28 * 28 * 16384;
     if (p->min_pixels) r->size.shortest_edge = p->min_pixels;
 }
 

@@ -23,13 +23,29 @@ typedef enum ph_export_turn {
     PH_EXPORT_PLUS_ONE /* a norm's w as 1 + w */
 } ph_export_turn;
 
+/* A tensor that stands in several, `chunk` rows of each by turns (of a vector: elements):
+ *
+ *     whole     [a0 a1][b0 b1][a2 a3][b2 b3]     chunk 2
+ *     parts     [a0 a1 a2 a3]  [b0 b1 b2 b3]     all of one shape
+ *
+ * Whole to parts, `from` is the whole, and the row its part `part`; else it is put together from `at`. */
+enum { PH_EXPORT_PARTS_MAX = 3 };
+typedef struct ph_export_parts {
+    int              n, is_joined, part;
+    int64_t          chunk;
+    const ph_weight *at[PH_EXPORT_PARTS_MAX]; /* is_joined */
+    int              rank;                    /* of what is made, with dim */
+    int64_t          dim[PH_WEIGHT_RANK_MAX];
+} ph_export_parts;
+
 typedef struct ph_export_row {
-    const ph_weight *from; /* in the opened checkpoint */
-    const char      *hf, *gguf;
-    ph_export_turn   turn;
-    int              heads;     /* PH_EXPORT_PAIRS */
-    int              is_vision; /* stands in the vision file of a GGUF pair (the bridge too) */
-    int              is_wide;   /* read by elements elsewhere (convolution, positions): F32 in GGUF files */
+    const ph_weight       *from;  /* in the opened checkpoint; of a tensor put together the first part */
+    const ph_export_parts *parts; /* NULL: as it stands */
+    const char            *hf, *gguf;
+    ph_export_turn         turn;
+    int                    heads;     /* PH_EXPORT_PAIRS */
+    int                    is_vision; /* stands in the vision file of a GGUF pair (the bridge too) */
+    int is_wide; /* read by elements elsewhere (convolution, positions): F32 in GGUF files */
 } ph_export_row;
 
 typedef struct ph_export {
@@ -40,7 +56,7 @@ typedef struct ph_export {
 
 /* Every tensor of the checkpoint; tables are carved from arena.
  * Errors: PH_EUNSUP a family that GGUF has no names for, or a tensor that the other container has no name
- * for; both are named. */
+ * for, both named; or what GGUF files cannot say. PH_EMISMATCH parts of one tensor that differ. */
 ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err *err);
 
 /* Keys of the language file and of the vision file, general.architecture first; nothing of the tokenizer. */
@@ -56,5 +72,7 @@ size_t ph_export_rope_freqs(const ph_model *m, float *out, size_t max);
 ph_rc ph_export_config(json_t **out, const ph_model *m, const char *dtype, ph_err *err);
 /* preprocessor_config.json; NULL for a text model, or without memory. */
 json_t *ph_export_preprocessor(const ph_model *m);
+/* video_preprocessor_config.json; NULL: frames are prepared as pictures are, or it takes none. */
+json_t *ph_export_video_preprocessor(const ph_model *m);
 
 #endif

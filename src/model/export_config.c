@@ -98,11 +98,20 @@ static ph_rc rope(json_t *o, const ph_model *m, ph_err *err) {
         m->source.is_gguf ? ph_weights_find(ph_source_weights(&m->source), "rope_freqs.weight") : NULL;
     set_real(o, "rope_theta", r->theta);
     if (table) return llama3_of_table(o, r, table, err);
-    if (!strcmp(r->kind, "none")) {
+    int is_none = !strcmp(r->kind, "none");
+    if (is_none && !r->mrope[0]) {
         json_object_set_new(o, "rope_scaling", json_null());
         return PH_OK;
     }
-    json_t *s = json_pack("{ss}", "rope_type", r->kind);
+    json_t *s = json_pack("{ss}", "rope_type", is_none ? "default" : r->kind);
+    json_object_set_new(o, "rope_scaling", s);
+    if (r->mrope[0]) {
+        set_text(s, "type", is_none ? "default" : r->kind);
+        json_object_set_new(
+            s, "mrope_section",
+            json_pack("[III]", (json_int_t)r->mrope[0], (json_int_t)r->mrope[1], (json_int_t)r->mrope[2]));
+    }
+    if (is_none) return PH_OK;
     set_real(s, "factor", r->factor);
     set_int(s, "original_max_position_embeddings", (int64_t)r->original_context);
     if (!strcmp(r->kind, "yarn")) {
@@ -114,7 +123,6 @@ static ph_rc rope(json_t *o, const ph_model *m, ph_err *err) {
         set_real(s, "low_freq_factor", r->low_freq_factor);
         set_real(s, "high_freq_factor", r->high_freq_factor);
     }
-    json_object_set_new(o, "rope_scaling", s);
     return PH_OK;
 }
 
@@ -189,10 +197,37 @@ static void ids(json_t *o, const ph_model *m) {
 
 /* ---- vision ---- */
 
+/* Towers over packed patches have words of their own. */
+static void packed_config(json_t *o, const ph_model *m) {
+    const ph_packed *p = &m->spec.packed;
+    const ph_tower  *t = &m->spec.tower;
+    set_int(o, "depth", t->n_layers);
+    set_int(o, "num_heads", t->n_heads);
+    set_int(o, "in_channels", 3);
+    set_int(o, "spatial_patch_size", t->patch);
+    set_int(o, "spatial_merge_size", p->merge);
+    set_int(o, "temporal_patch_size", p->temporal);
+    if (p->is_gated) {
+        set_int(o, "out_hidden_size", m->spec.bridge.d_out);
+    } else { /* hidden_size is the language model's there */
+        set_int(o, "embed_dim", t->d);
+        set_int(o, "hidden_size", m->spec.bridge.d_out);
+        set_real(o, "mlp_ratio", (double)t->d_ff / t->d);
+    }
+    if (p->tokens_per_second) set_int(o, "tokens_per_second", p->tokens_per_second);
+    if (!p->window) return;
+    json_t *full = json_array();
+    for (int i = 0; i < t->n_layers; i++)
+        if (p->is_full[i]) json_array_append_new(full, json_integer(i));
+    set_int(o, "window_size", (int64_t)p->window * p->merge * t->patch);
+    json_object_set_new(o, "fullatt_block_indexes", full);
+}
+
 static json_t *vision_config(const ph_model *m) {
     const ph_tower *t = &m->spec.tower;
     json_t         *o = json_object();
-    set_text(o, "model_type", m->family->hf_vision);
+    int             is_plain = m->family->hf_vision_plain && !t->has_class;
+    set_text(o, "model_type", is_plain ? m->family->hf_vision_plain : m->family->hf_vision);
     set_int(o, "hidden_size", t->d);
     set_int(o, "intermediate_size", t->d_ff);
     set_int(o, "num_hidden_layers", t->n_layers);
@@ -206,6 +241,7 @@ static json_t *vision_config(const ph_model *m) {
     set_bool(o, "attention_bias", !t->has_no_qkv_bias);
     set_bool(o, "use_mean_pooling", !t->has_post_norm);
     set_bool(o, "use_absolute_position_embeddings", !t->has_no_position);
+    if (m->spec.packed.merge) packed_config(o, m);
     return o;
 }
 
@@ -218,6 +254,19 @@ static void set_feature_layers(json_t *o, const ph_tower *t) {
     else
         set_int(o, "vision_feature_layer", t->n_used - t->n_layers - 1);
     json_decref(list);
+}
+
+static json_t *pinpoints(const ph_recipe *r) {
+    json_t *a = json_array();
+    for (int i = 0; i < r->n_pinpoints; i++)
+        json_array_append_new(a, json_pack("[ii]", r->pinpoint[i][0], r->pinpoint[i][1]));
+    return a;
+}
+
+/* The id of a mark that the reference looks for beside pictures. */
+static void mark(json_t *o, const ph_model *m, const char *name, const char *text) {
+    int32_t id = ph_tokenizer_id(m->tokenizer, text, strlen(text));
+    if (id >= 0) set_int(o, name, id);
 }
 
 static void picture_keys(json_t *o, const ph_model *m) {
@@ -234,6 +283,10 @@ static void picture_keys(json_t *o, const ph_model *m) {
     set_real(o, "downsample_ratio", 1.0 / m->spec.bridge.shuffle);
     set_int(o, "mm_tokens_per_image", m->spec.bridge.tokens_per_tile);
     set_int(o, "image_seq_length", m->spec.bridge.tokens_per_tile);
+    if (m->spec.video_token >= 0) set_int(o, "video_token_id", m->spec.video_token);
+    mark(o, m, "vision_start_token_id", "<|vision_start|>");
+    mark(o, m, "vision_end_token_id", "<|vision_end|>");
+    if (m->recipe.n_pinpoints) json_object_set_new(o, "image_grid_pinpoints", pinpoints(&m->recipe));
     json_object_set_new(o, "vision_config", vision_config(m));
 }
 
@@ -248,6 +301,7 @@ ph_rc ph_export_config(json_t **out, const ph_model *m, const char *dtype, ph_er
         rc = text_config(text, m, err);
         set_text(o, "model_type", m->family->types[0]);
         set_bool(o, "tie_word_embeddings", m->spec.text.is_tied);
+        if (m->family->hf_text) set_text(text, "model_type", m->family->hf_text);
         json_object_set_new(o, "text_config", text);
         picture_keys(o, m);
     }
@@ -278,10 +332,16 @@ static json_t *three(const double v[3]) {
     return a;
 }
 
-json_t *ph_export_preprocessor(const ph_model *m) {
-    const ph_recipe *r = &m->recipe;
-    if (!m->spec.has_vision) return NULL;
-    json_t *o = json_pack("{ss}", "image_processor_type", r->processor);
+static void packed_recipe(json_t *o, const ph_recipe *r) {
+    set_int(o, "min_pixels", r->size.shortest_edge);
+    set_int(o, "max_pixels", r->size.longest_edge);
+    set_int(o, "patch_size", r->pack_patch);
+    set_int(o, "merge_size", r->pack_merge);
+    set_int(o, "temporal_patch_size", r->pack_temporal);
+}
+
+static json_t *preprocessor(const ph_recipe *r, const char *kind) {
+    json_t *o = json_pack("{ss}", kind, r->processor);
     set_bool(o, "do_convert_rgb", 1);
     set_bool(o, "do_resize", r->do_resize);
     json_object_set_new(o, "size", size_of(&r->size));
@@ -295,10 +355,31 @@ json_t *ph_export_preprocessor(const ph_model *m) {
         set_bool(o, "do_image_splitting", r->do_split);
         json_object_set_new(o, "max_image_size", json_pack("{si}", "longest_edge", r->tile));
     }
+    if (r->tiles_max) {
+        set_bool(o, "crop_to_patches", r->do_split);
+        set_int(o, "min_patches", r->tiles_min);
+        set_int(o, "max_patches", r->tiles_max);
+    }
+    if (r->n_pinpoints) json_object_set_new(o, "image_grid_pinpoints", pinpoints(r));
+    if (r->pack_merge) packed_recipe(o, r);
     set_bool(o, "do_rescale", r->do_rescale);
     json_object_set_new(o, "rescale_factor", json_real(r->rescale_factor)); /* a double: 1 / 255 is its own */
     set_bool(o, "do_normalize", r->do_normalize);
     json_object_set_new(o, "image_mean", three(r->mean));
     json_object_set_new(o, "image_std", three(r->std));
+    return o;
+}
+
+json_t *ph_export_preprocessor(const ph_model *m) {
+    return m->spec.has_vision ? preprocessor(&m->recipe, "image_processor_type") : NULL;
+}
+
+json_t *ph_export_video_preprocessor(const ph_model *m) {
+    const ph_recipe *v = &m->video_recipe;
+    if (!v->kind || !strcmp(v->processor, m->recipe.processor)) return NULL;
+    json_t *o = preprocessor(v, "video_processor_type");
+    set_int(o, "min_frames", v->frames_min);
+    set_int(o, "max_frames", v->frames_max);
+    set_real(o, "fps", v->video_fps);
     return o;
 }

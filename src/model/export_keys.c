@@ -38,6 +38,10 @@ static void rope_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d) {
     const ph_rope_spec *r = &d->kind[0].rope;
     put_int(to, arch, "rope.dimension_count", r->dim);
     put_real(to, arch, "rope.freq_base", r->theta);
+    if (r->mrope[0]) { /* the field's files have room for a fourth axis */
+        ph_gguf_put_array(to, under(arch, "rope.dimension_sections").text, PH_GGUF_I32, 4);
+        for (int i = 0; i < 4; i++) ph_gguf_add_int(to, i < 3 ? r->mrope[i] : 0);
+    }
     if (d->n_kinds > 1 && fabs(d->kind[1].rope.theta - r->theta) > 0)
         put_real(to, arch, "rope.freq_base_swa", d->kind[1].rope.theta);
     int is_linear = !strcmp(r->kind, "linear"), is_yarn = !strcmp(r->kind, "yarn");
@@ -62,7 +66,7 @@ static void window_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d)
 
 void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m) {
     const ph_decoder *d = &m->spec.text;
-    const char       *arch = m->text_family->gguf;
+    const char       *arch = ph_family_gguf(m->text_family, &m->spec);
     put_word(to, "general.architecture", arch);
     put_word(to, "general.type", "model");
     put_int(to, arch, "context_length", d->context);
@@ -111,6 +115,62 @@ static void three(ph_gguf_meta *to, const char *name, const double v[3]) {
     for (int i = 0; i < 3; i++) ph_gguf_add_real(to, v[i]);
 }
 
+/* Which layers see the whole frame: by the rule that the field's files have, or one by one. */
+static void full_layers(ph_gguf_meta *to, const char *part, const ph_spec *spec) {
+    int period = ph_packed_period(spec), n = 0;
+    if (period) {
+        put_int(to, part, "n_wa_pattern", period);
+        return;
+    }
+    for (int i = 0; i < spec->tower.n_layers; i++) n += spec->packed.is_full[i];
+    ph_gguf_put_array(to, under(part, "wa_layer_indexes").text, PH_GGUF_I32, (size_t)n);
+    for (int i = 0; i < spec->tower.n_layers; i++)
+        if (spec->packed.is_full[i]) ph_gguf_add_int(to, i);
+}
+
+static void packed_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
+    const ph_packed *p = &m->spec.packed;
+    put_int(to, part, "spatial_merge_size", p->merge);
+    put_int(to, part, "image_min_pixels", m->recipe.size.shortest_edge);
+    put_int(to, part, "image_max_pixels", m->recipe.size.longest_edge);
+    if (p->window) {
+        put_int(to, part, "window_size", (int64_t)p->window * p->merge * m->spec.tower.patch);
+        full_layers(to, part, &m->spec);
+    }
+    if (p->tokens_per_second) put_int(to, part, "tokens_per_second", p->tokens_per_second);
+}
+
+/* Our own keys: the field's files know no videos. */
+static void video_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
+    const ph_recipe *v = &m->video_recipe;
+    if (!v->kind) return;
+    put_int(to, part, "video_token_id", m->spec.video_token);
+    if (!strcmp(v->processor, m->recipe.processor)) return; /* as pictures */
+    put_int(to, part, "video_min_pixels", v->size.shortest_edge);
+    put_int(to, part, "video_max_pixels", v->size.longest_edge);
+    put_int(to, part, "video_min_frames", v->frames_min);
+    put_int(to, part, "video_max_frames", v->frames_max);
+    put_real(to, part, "video_fps", v->video_fps);
+}
+
+/* Tiles of a picture: how many, or the canvases to choose from (width, height). */
+static void tile_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
+    const ph_recipe *r = &m->recipe;
+    if (r->do_split && r->size.longest_edge > 0)
+        put_int(to, part, "preproc_image_size", r->size.longest_edge);
+    if (r->tiles_max) {
+        put_int(to, part, "preproc_min_tiles", r->do_split && r->tiles_min > 1 ? r->tiles_min : 1);
+        put_int(to, part, "preproc_max_tiles", r->do_split ? r->tiles_max : 1);
+    }
+    if (!m->spec.bridge.has_newline) return;
+    put_word(to, "clip.vision.mm_patch_merge_type", "spatial_unpad");
+    ph_gguf_put_array(to, "clip.vision.image_grid_pinpoints", PH_GGUF_I32, 2 * (size_t)r->n_pinpoints);
+    for (int i = 0; i < r->n_pinpoints; i++) {
+        ph_gguf_add_int(to, r->pinpoint[i][1]);
+        ph_gguf_add_int(to, r->pinpoint[i][0]);
+    }
+}
+
 void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {
     static const char part[] = "clip.vision";
     const ph_tower   *t = &m->spec.tower;
@@ -132,10 +192,12 @@ void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {
     ph_gguf_put_int(to, "clip.use_gelu", PH_GGUF_BOOL, t->act == PH_ACT_GELU || t->act == PH_ACT_GELU_TANH);
     if (t->act == PH_ACT_GELU) put_word(to, "clip.vision.hidden_act", "gelu");
     ph_gguf_put_int(to, "clip.use_silu", PH_GGUF_BOOL, t->act == PH_ACT_SILU);
-    if (m->spec.bridge.shuffle > 1) put_int(to, part, "projector.scale_factor", m->spec.bridge.shuffle);
+    if (m->spec.bridge.shuffle > 1 && !m->spec.packed.merge)
+        put_int(to, part, "projector.scale_factor", m->spec.bridge.shuffle);
     if (m->spec.image_token >= 0) put_int(to, part, "image_token_id", m->spec.image_token);
-    if (m->recipe.do_split && m->recipe.size.longest_edge > 0)
-        put_int(to, part, "preproc_image_size", m->recipe.size.longest_edge);
+    tile_keys(to, part, m);
+    if (m->spec.packed.merge) packed_keys(to, part, m);
+    video_keys(to, part, m);
     if (t->n_used == t->n_layers && !t->n_features) return;
     ph_gguf_put_array(to, "clip.vision.feature_layer", PH_GGUF_I32,
                       t->n_features ? (size_t)t->n_features : 1);

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_PARTS = 3 };
-
 static const ph_name_row text_names[] = {
     {PH_NAMES_TEXT, PH_NAME_WEIGHT, "embed_tokens", NULL},
     {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_NORM, "layers.#.input_layernorm", NULL},
@@ -58,6 +56,7 @@ static const ph_name_row clip_names[] = {
     {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "modality_projection.proj", NULL},
     {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_NORM, "mm_soft_emb_norm", NULL},
     {PH_NAMES_BRIDGE, PH_NAME_BARE, "mm_input_projection_weight", NULL},
+    {PH_NAMES_LOOSE, PH_NAME_BARE, "image_newline", NULL},
 };
 
 typedef struct walk {
@@ -65,8 +64,9 @@ typedef struct walk {
     ph_arena       *arena;
     ph_export      *out;
     size_t          max;
-    ph_names from[N_PARTS], hf[N_PARTS], gguf[N_PARTS]; /* by part: this checkpoint's, and the two styles */
-    int      is_swapped;                                /* an old GGUF tower: fc1 is called ffn_down */
+    /* By part: this checkpoint's, and the two styles. */
+    ph_names from[PH_N_NAME_PARTS], hf[PH_N_NAME_PARTS], gguf[PH_N_NAME_PARTS];
+    int      is_swapped; /* an old GGUF tower: fc1 is called ffn_down */
 } walk;
 
 /* ---- names ---- */
@@ -75,17 +75,19 @@ static ph_rc open_names(walk *w, ph_err *err) {
     const ph_source         *s = &w->m->source;
     static const char *const plain[4] = {"model.", "", "", ""};
     const char *const       *prefix = w->m->family->hf_prefix ? w->m->family->hf_prefix : plain;
+    const char *const        of[PH_N_NAME_PARTS] = {prefix[0], prefix[2], prefix[3], ""};
     PH_TRY(ph_names_text(s, &w->from[PH_NAMES_TEXT], err));
     if (w->m->spec.has_vision) {
         PH_TRY(ph_names_vision(s, &w->from[PH_NAMES_VISION], err));
         PH_TRY(ph_names_bridge(s, &w->from[PH_NAMES_BRIDGE], err));
+        ph_names_loose(s, &w->from[PH_NAMES_LOOSE]);
     }
-    for (int p = 0; p < N_PARTS; p++) {
+    for (int p = 0; p < PH_N_NAME_PARTS; p++) {
         w->from[p].has_post_norms = w->m->spec.text.has_post_norms;
         w->gguf[p] = (ph_names){.is_gguf = 1, .has_post_norms = w->m->spec.text.has_post_norms};
-        w->hf[p] =
-            s->is_gguf ? (ph_names){.prefix = prefix[p ? p + 1 : 0], .head_prefix = prefix[1]} : w->from[p];
+        w->hf[p] = s->is_gguf ? (ph_names){.prefix = of[p], .head_prefix = prefix[1]} : w->from[p];
     }
+    w->gguf[PH_NAMES_LOOSE] = (ph_names){.prefix = "v.", .head_prefix = ""};
     return PH_OK;
 }
 
@@ -119,19 +121,14 @@ static void fill_in(char *out, size_t size, const char *name, int layer, const c
         snprintf(out, size, "%s%s", name, ending);
 }
 
-static ph_rc add_row(walk *w, const ph_name_row *row, int layer, const char *ending, ph_err *err) {
-    char         hf[192], gguf[192], asked[192];
+/* A tensor under its two logical names; parts NULL: as it stands. */
+static ph_rc put_row(walk *w, const ph_name_row *row, const ph_weight *from, const ph_export_parts *parts,
+                     const char *hf, const char *gguf, ph_err *err) {
     ph_name_part p = row->part;
-    fill_in(hf, sizeof hf, row->name, layer, ending);
-    /* A GGUF name that is whole already has no ending to take. */
-    fill_in(gguf, sizeof gguf, row->gguf ? row->gguf : row->name, layer,
-            row->gguf && row->what & PH_NAME_BARE ? "" : ending);
-    snprintf(asked, sizeof asked, "%s", w->from[p].is_gguf ? gguf : hf);
-    if (w->is_swapped) swap_fc(asked);
-    const ph_weight *from = ph_names_find(&w->from[p], asked);
-    if (!from || w->out->n >= w->max) return PH_OK;
+    if (w->out->n == w->max) return PH_FAIL(err, PH_EBUG, "more than %zu tensors of a checkpoint", w->max);
     ph_export_row *r = &w->out->row[w->out->n++];
     *r = (ph_export_row){.from = from,
+                         .parts = parts,
                          .turn = turn_of(w, row->what),
                          .is_vision = p != PH_NAMES_TEXT,
                          .is_wide = (row->what & PH_NAME_WIDE) != 0};
@@ -139,6 +136,109 @@ static ph_rc add_row(walk *w, const ph_name_row *row, int layer, const char *end
         r->heads = row->what & PH_NAME_QUERY ? w->m->spec.text.n_heads : w->m->spec.text.n_kv_heads;
     PH_TRY(copy_name(w, &w->hf[p], hf, &r->hf, err));
     return copy_name(w, &w->gguf[p], gguf, &r->gguf, err);
+}
+
+/* ---- rows of tensors that GGUF has in parts ---- */
+
+enum { FRAMES = 2 /* of a patch: GGUF files have no key for another number */ };
+
+/* Part i's logical name there. */
+static void part_name(char *out, size_t size, const char *whole, int what, int i) {
+    const char *qkv = strstr(whole, "qkv");
+    if (what & PH_NAME_THIRDS && qkv)
+        snprintf(out, size, "%.*s%c%s", (int)(qkv - whole), whole, "qkv"[i], qkv + 3);
+    else if (i)
+        snprintf(out, size, "%s.%d", whole, i);
+    else
+        snprintf(out, size, "%s", whole);
+}
+
+/* The shape of a part of w, or (is_joined) that of n of its kind put together; 0: it has none. */
+static int shape_parts(ph_export_parts *p, const ph_weight *w, int what) {
+    p->rank = w->rank;
+    memcpy(p->dim, w->dim, sizeof p->dim);
+    if (what & PH_NAME_THIRDS) {
+        p->dim[0] = p->is_joined ? p->n * w->dim[0] : w->dim[0] / p->n;
+        p->chunk = p->is_joined ? w->dim[0] : p->dim[0];
+        return w->rank >= 1 && w->rank <= 2 && p->chunk > 0 && (p->is_joined || w->dim[0] % p->n == 0);
+    }
+    if (w->rank != 4 + !p->is_joined || (!p->is_joined && w->dim[2] != p->n)) return 0;
+    p->rank = 4 + p->is_joined;
+    p->dim[2] = p->n;
+    memcpy(p->dim + 2 + p->is_joined, w->dim + 3 - p->is_joined, 2 * sizeof *p->dim);
+    p->chunk = p->dim[p->rank - 2];
+    return p->chunk > 0;
+}
+
+static ph_rc bad_parts(const walk *w, const ph_weight *whole, int n, ph_err *err) {
+    char has[96];
+    ph_weight_describe(whole, has, sizeof has);
+    return PH_FAIL(err, PH_EUNSUP, "tensor %.160s of family %s is %s: GGUF files hold %d parts of it",
+                   whole->name, w->m->family->name, has, n);
+}
+
+/* One tensor into a row a part. */
+static ph_rc split(walk *w, const ph_name_row *row, const ph_weight *from, int n, const char *hf,
+                   const char *gguf, ph_err *err) {
+    for (int i = 0; i < n; i++) {
+        char  name[200];
+        void *at;
+        PH_TRY(ph_arena_zero(w->arena, &at, 1, sizeof(ph_export_parts), err));
+        ph_export_parts *p = at;
+        *p = (ph_export_parts){.n = n, .part = i};
+        if (!shape_parts(p, from, row->what)) return bad_parts(w, from, n, err);
+        part_name(name, sizeof name, gguf, row->what, i);
+        PH_TRY(put_row(w, row, from, p, hf, name, err));
+    }
+    return PH_OK;
+}
+
+static int is_like(const ph_weight *a, const ph_weight *b) {
+    return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+}
+
+/* The parts into one row. */
+static ph_rc join(walk *w, const ph_name_row *row, int n, const char *hf, const char *gguf, ph_err *err) {
+    void *at;
+    PH_TRY(ph_arena_zero(w->arena, &at, 1, sizeof(ph_export_parts), err));
+    ph_export_parts *p = at;
+    *p = (ph_export_parts){.n = n, .is_joined = 1};
+    for (int i = 0; i < n; i++) {
+        char name[200], full[256], has[96];
+        part_name(name, sizeof name, gguf, row->what, i);
+        p->at[i] = ph_names_find(&w->from[row->part], name);
+        if (!p->at[0]) return PH_OK;
+        ph_names_full(&w->from[row->part], name, full, sizeof full);
+        if (!p->at[i])
+            return PH_FAIL(err, PH_EMISMATCH, "tensor %s is missing beside %s", full, p->at[0]->name);
+        ph_weight_describe(p->at[i], has, sizeof has);
+        if (!is_like(p->at[0], p->at[i]))
+            return PH_FAIL(err, PH_EMISMATCH, "tensor %s is %s, another shape than %s", full, has,
+                           p->at[0]->name);
+    }
+    if (!shape_parts(p, p->at[0], row->what)) return bad_parts(w, p->at[0], n, err);
+    return put_row(w, row, p->at[0], p, hf, gguf, err);
+}
+
+/* ---- rows of all tensors ---- */
+
+static ph_rc add_row(walk *w, const ph_name_row *row, int layer, const char *ending, ph_err *err) {
+    char         hf[192], gguf[192], asked[192];
+    ph_name_part p = row->part;
+    int          is_gguf = w->m->source.is_gguf, n = row->what & PH_NAME_THIRDS   ? 3
+                                                     : row->what & PH_NAME_FRAMES ? FRAMES
+                                                                                  : 1;
+    fill_in(hf, sizeof hf, row->name, layer, ending);
+    /* A GGUF name that is whole already has no ending to take. */
+    fill_in(gguf, sizeof gguf, row->gguf ? row->gguf : row->name, layer,
+            row->gguf && row->what & PH_NAME_BARE ? "" : ending);
+    snprintf(asked, sizeof asked, "%s", is_gguf ? gguf : hf);
+    if (w->is_swapped) swap_fc(asked);
+    const ph_weight *from = ph_names_find(&w->from[p], asked);
+    if (is_gguf && n > 1 && (!from || row->what & PH_NAME_FRAMES)) return join(w, row, n, hf, gguf, err);
+    if (!from) return PH_OK;
+    return !is_gguf && n > 1 ? split(w, row, from, n, hf, gguf, err)
+                             : put_row(w, row, from, NULL, hf, gguf, err);
 }
 
 static ph_rc add_name(walk *w, const ph_name_row *row, int layer, ph_err *err) {
@@ -149,8 +249,10 @@ static ph_rc add_name(walk *w, const ph_name_row *row, int layer, ph_err *err) {
 
 static int occurs(const walk *w, const ph_name_row *row) {
     const ph_decoder *d = &w->m->spec.text;
+    int               is_gated = w->m->spec.packed.is_gated;
     return !(row->what & PH_NAME_FUSED && !d->is_fused) && !(row->what & PH_NAME_APART && d->is_fused) &&
-           !(row->what & PH_NAME_POSTS && !d->has_post_norms);
+           !(row->what & PH_NAME_POSTS && !d->has_post_norms) && !(row->what & PH_NAME_GATED && !is_gated) &&
+           !(row->what & PH_NAME_UNGATED && is_gated);
 }
 
 /* Neighbours of one layered kind go layer by layer. */
@@ -195,13 +297,19 @@ static int by_from(const void *a, const void *b) {
 
 static ph_rc check_left_over(walk *w, const ph_weights *all, ph_err *err) {
     void *place;
-    PH_TRY(ph_arena_carve(w->arena, &place, w->out->n + 1, sizeof(const ph_weight *), err));
+    PH_TRY(ph_arena_carve(w->arena, &place, PH_EXPORT_PARTS_MAX * w->out->n + 1, sizeof(const ph_weight *),
+                          err));
     const ph_weight **used = place;
-    for (size_t i = 0; i < w->out->n; i++) used[i] = w->out->row[i].from;
-    qsort(used, w->out->n, sizeof *used, by_from);
+    size_t            n = 0;
+    for (size_t i = 0; i < w->out->n; i++) {
+        const ph_export_parts *p = w->out->row[i].parts;
+        used[n++] = w->out->row[i].from;
+        for (int k = 1; p && p->is_joined && k < p->n; k++) used[n++] = p->at[k];
+    }
+    qsort(used, n, sizeof *used, by_from);
     for (size_t i = 0; i < all->n; i++) {
         const ph_weight *one = &all->at[i];
-        if (bsearch(&one, used, w->out->n, sizeof *used, by_from)) continue;
+        if (bsearch(&one, used, n, sizeof *used, by_from)) continue;
         if (!is_derived(one->name))
             return PH_FAIL(err, PH_EUNSUP, "tensor %.160s of family %s has no name in the other container",
                            one->name, w->m->family->name);
@@ -223,14 +331,15 @@ ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err 
     const ph_weights *text = ph_source_weights(&m->source), *vision = ph_source_vision_weights(&m->source);
     void             *rows;
     *out = (ph_export){0};
-    if (!m->text_family || !m->text_family->gguf ||
+    if (!m->text_family || !ph_family_gguf(m->text_family, &m->spec) ||
         (m->spec.has_vision && (!m->family->hf_prefix || !m->family->projector)))
         return PH_FAIL(err, PH_EUNSUP, "GGUF has no names for models of family %s", m->family->name);
     if (m->spec.text.has_divisors)
-        return PH_FAIL(err, PH_EUNSUP, "the lists that a rotation is divided by (LongRoPE) are not put into GGUF yet");
+        return PH_FAIL(err, PH_EUNSUP,
+                       "the lists that a rotation is divided by (LongRoPE) are not put into GGUF yet");
     PH_TRY(open_names(&w, err));
     w.is_swapped = is_swapped(&w);
-    w.max = text->n + (m->spec.has_vision ? vision->n : 0);
+    w.max = text->n + (m->spec.has_vision ? PH_EXPORT_PARTS_MAX * vision->n : 0);
     PH_TRY(ph_arena_zero(arena, &rows, w.max + 1, sizeof *out->row, err));
     out->row = rows;
     PH_TRY(add_all(&w, err));

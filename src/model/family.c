@@ -25,10 +25,19 @@ const ph_family *ph_family_find(const char *type, ph_family_kind kind) {
     return NULL;
 }
 
-const ph_family *ph_family_of_projector(const char *projector) {
-    for (size_t i = 0; i < ph_family_count(); i++)
-        if (families[i]->projector && !strcmp(families[i]->projector, projector)) return families[i];
-    return NULL;
+const ph_family *ph_family_of_projector(const ph_source *s) {
+    const ph_family *found = NULL;
+    for (size_t i = 0; i < ph_family_count(); i++) {
+        const ph_family *f = families[i];
+        if (!f->projector || strcmp(f->projector, s->projector)) continue;
+        if (f->projector_key && ph_gguf_find(&s->mmproj, f->projector_key)) return f;
+        if (!f->projector_key && !found) found = f;
+    }
+    return found;
+}
+
+const char *ph_family_gguf(const ph_family *text, const ph_spec *spec) {
+    return spec->text.kind[0].rope.mrope[0] ? text->gguf_mrope : text->gguf;
 }
 
 int ph_known_family_at(size_t i, ph_known_family *out) {

@@ -29,7 +29,13 @@ ph_rc ph_pieces_text(ph_pieces *p, ph_err *err, const char *fmt, ...) __attribut
 ph_rc ph_pieces_run(ph_pieces *p, int n_visual, ph_err *err);
 
 /* A logical name for conversion, and how GGUF stores what it names. */
-typedef enum ph_name_part { PH_NAMES_TEXT, PH_NAMES_VISION, PH_NAMES_BRIDGE } ph_name_part;
+typedef enum ph_name_part {
+    PH_NAMES_TEXT,
+    PH_NAMES_VISION,
+    PH_NAMES_BRIDGE,
+    PH_NAMES_LOOSE, /* beside the parts: ph_names_loose */
+    PH_N_NAME_PARTS
+} ph_name_part;
 enum {
     PH_NAME_WEIGHT = 1, /* the endings that occur: .weight, .bias, none */
     PH_NAME_BIAS = 2,
@@ -40,7 +46,12 @@ enum {
     PH_NAME_WIDE = 64,   /* F32 there: read by elements */
     PH_NAME_FUSED = 128, /* only of decoders that fuse q, k, v and gate, up; APART: only of others */
     PH_NAME_APART = 256,
-    PH_NAME_POSTS = 512 /* only with norms after attention and feed-forward */
+    PH_NAME_POSTS = 512, /* only with norms after attention and feed-forward */
+    PH_NAME_THIRDS =
+        1024, /* q, k and v as one: there a tensor each, "qkv" in the name giving way to a letter */
+    PH_NAME_FRAMES = 2048, /* [d, 3, frames, ..]: there a tensor a frame, "name.weight", "name.weight.1" */
+    PH_NAME_GATED = 4096,  /* only of packed towers whose MLP is gated; UNGATED: only of others */
+    PH_NAME_UNGATED = 8192
 };
 typedef struct ph_name_row {
     ph_name_part part;
@@ -55,6 +66,8 @@ typedef struct ph_family {
     const char *const
                *types;     /* NULL-ended: model_type values and GGUF architectures that this family reads */
     const char *projector; /* GGUF: clip.projector_type of the vision part; NULL: none */
+    const char
+        *projector_key; /* a key that tells its files from those of another family with this projector */
     /* Read the config into *spec.  For vision-language families spec->text has been read already, by the text
      * family that its text_config names.  Errors name the key. */
     ph_rc (*spec)(const ph_source *s, ph_spec *spec, ph_err *err);
@@ -77,6 +90,7 @@ typedef struct ph_family {
      * settled, conversion is refused by name); whether its files keep rows of q and k that rotate together
      * side by side; the class that config.json names. */
     const char *gguf;
+    const char *gguf_mrope; /* the same, where positions have three axes */
     int         gguf_pairs;
     const char *hf_class;
     const char *hf_windowed; /* the text family (by type) that says config.json when layers have a window,
@@ -84,8 +98,10 @@ typedef struct ph_family {
     /* Vision-language families: what stands before text, lm_head, vision and bridge names in a Hugging Face
      * checkpoint.  NULL: a text family's "model." and "". */
     const char *const *hf_prefix;
-    const char        *hf_vision; /* model_type of vision_config */
-    const ph_name_row *names;     /* [n_names] of vision and bridge; NULL: those of the CLIP line */
+    const char        *hf_vision;       /* model_type of vision_config */
+    const char        *hf_vision_plain; /* the same of towers without a class token; NULL: hf_vision */
+    const char        *hf_text;         /* model_type of text_config; NULL: the text family's */
+    const ph_name_row *names;           /* [n_names] of vision and bridge; NULL: those of the CLIP line */
     size_t             n_names;
     /* Which of its learned forms tile `tile` of a picture takes: fills the vision graph's input tile_ids i32
      * [I].  NULL: that graph has no such input. */
@@ -102,7 +118,9 @@ typedef struct ph_family {
 #undef PH_FAMILY
 
 const ph_family *ph_family_find(const char *type, ph_family_kind kind); /* or NULL */
-const ph_family *ph_family_of_projector(const char *projector);         /* GGUF; or NULL */
+const ph_family *ph_family_of_projector(const ph_source *s);            /* GGUF; or NULL */
+/* The architecture that language files are written under; NULL: none has been settled. */
+const char      *ph_family_gguf(const ph_family *text, const ph_spec *spec);
 size_t           ph_family_count(void);
 const ph_family *ph_family_at(size_t i);
 void             ph_family_list(char *out, size_t size); /* "llama, llava, idefics3 ..." for messages */
@@ -147,6 +165,14 @@ int  ph_tower_patches(const ph_tower *t); /* of one tile, CLS not counted */
  * [N, d], in window order.  The bridge: features, with windows order i32 [N / merge^2]; output visual
  * [N / merge^2, d_model] in the picture's own order. */
 ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err);
+/* Windows, of those that have them: their size, and which layers see the whole frame; after ph_packed_read.
+ */
+ph_rc ph_packed_read_windows(const ph_source *s, ph_spec *spec, ph_err *err);
+/* For conversion, of all of them. */
+enum { PH_N_PACKED_NAMES = 13 };
+extern const ph_name_row ph_packed_names[PH_N_PACKED_NAMES];
+/* Every n-th layer sees the whole frame; 0: these layers follow no such rule. */
+int   ph_packed_period(const ph_spec *spec);
 void  ph_packed_vision(ph_graph *g, const ph_spec *spec, const ph_source *s);
 void  ph_packed_bridge(ph_graph *g, const ph_spec *spec, const ph_source *s);
 ph_rc ph_packed_image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err);

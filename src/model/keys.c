@@ -31,7 +31,9 @@ static const struct {
     {"", "projection_dim", "%.projection_dim"},
     {"", "scale_factor", "%.projector.scale_factor"},
     {"", "vision_feature_layer", "%.feature_layer"},
-    {"", "image_token_id", "%.image_token_id"}, /* our own: others look for the piece */
+    {"", "image_token_id", "%.image_token_id"}, /* our own, as the next: others look for the piece */
+    {"", "video_token_id", "%.video_token_id"},
+    {"", "tokens_per_second", "%.tokens_per_second"}, /* our own: videos are ours */
     {"", "attn_logit_softcapping", "%.attn_logit_softcapping"},
     {"", "final_logit_softcapping", "%.final_logit_softcapping"},
     {"", "rope_local_base_freq", "%.rope.freq_base_swa"},
@@ -48,6 +50,7 @@ static const struct {
     {"", "num_heads", "%.attention.head_count"},
     {"", "spatial_merge_size", "%.spatial_merge_size"},
     {"", "window_size", "%.window_size"},
+    {"", "fullatt_block_indexes", "%.wa_layer_indexes"},
 };
 
 /* The GGUF key for name, or 0 when the dictionary has none. */

@@ -59,12 +59,22 @@ static ph_rc choose_rows(const ph_keys *top, ph_tower *t, ph_err *err) {
     return PH_OK;
 }
 
+/* SigLIP's tower has no class token: all rows are patches.  GGUF: the tensors say which it is. */
+static ph_rc has_no_class(const ph_source *s, const ph_keys *vision, int *out, ph_err *err) {
+    const char *type = vision->gguf ? NULL : ph_keys_type(vision);
+    ph_names    names;
+    *out = type && !strcmp(type, "siglip_vision_model");
+    if (!vision->gguf) return PH_OK;
+    PH_TRY(ph_names_vision(s, &names, err));
+    *out = !ph_names_find(&names, "embeddings.class_embedding");
+    return PH_OK;
+}
+
 static ph_rc read_tower(const ph_source *s, const ph_keys *top, ph_tower *t, ph_err *err) {
-    ph_keys     vision = ph_keys_vision(s);
-    const char *type = vision.gguf ? NULL : ph_keys_type(&vision);
-    int         is_siglip = type && !strcmp(type, "siglip_vision_model");
+    ph_keys vision = ph_keys_vision(s);
+    int     is_siglip;
     PH_TRY(ph_tower_read(&vision, t, err));
-    if (vision.gguf) is_siglip = !ph_weights_find(ph_source_vision_weights(s), "v.class_embd");
+    PH_TRY(has_no_class(s, &vision, &is_siglip, err));
     t->has_class = t->has_pre_norm = !is_siglip;
     t->has_patch_bias = is_siglip;
     PH_TRY(choose_layers(top, t, err));
@@ -77,11 +87,6 @@ static ph_rc read_tower(const ph_source *s, const ph_keys *top, ph_tower *t, ph_
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys   top = ph_keys_top(s);
     ph_tower *t = &out->tower;
-    if (s->is_gguf && ph_gguf_find(&s->mmproj, "clip.vision.image_grid_pinpoints"))
-        return PH_FAIL(err, PH_EUNSUP,
-                       "%s: tiles by grid pinpoints (LLaVA-NeXT) are not read from GGUF files: give the "
-                       "Hugging Face directory",
-                       s->mmproj.name);
     PH_TRY(read_tower(s, &top, t, err));
     PH_TRY(ph_keys_act_or(&top, "projector_hidden_act", PH_ACT_GELU, &out->bridge.act, err));
     PH_TRY(ph_keys_bool_or(&top, "multimodal_projector_bias", 1, &out->bridge.has_bias, err));

@@ -10,10 +10,22 @@
  */
 #include "model/family.h"
 
+/* GGUF: how the tiles' tokens are put together. */
+static ph_rc check_merge(const ph_source *s, ph_err *err) {
+    static const char key[] = "clip.vision.mm_patch_merge_type";
+    ph_gguf_text      word;
+    if (!s->is_gguf || !ph_gguf_find(&s->mmproj, key)) return PH_OK;
+    PH_TRY(ph_gguf_text_of(&s->mmproj, key, &word, err));
+    if (ph_gguf_text_is(word, "spatial_unpad")) return PH_OK;
+    return PH_FAIL(err, PH_EUNSUP, "%s: %s '%.*s' is not supported; spatial_unpad is", s->mmproj.name, key,
+                   (int)(word.n < 40 ? word.n : 40), word.at);
+}
+
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys   top = ph_keys_top(s);
     ph_tower *t = &out->tower;
     PH_TRY(ph_family_llava.spec(s, out, err));
+    PH_TRY(check_merge(s, err));
     if (!t->has_class) { /* all rows are patches */
         t->drop_class = 0;
     } else if (!t->drop_class) {
@@ -29,8 +41,8 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
 }
 
 static int newline(ph_graph *g, const ph_spec *spec, const ph_source *s) {
-    ph_names names = {.weights = ph_source_vision_weights(s), .prefix = "", .head_prefix = ""};
-    if (!ph_names_find(&names, "image_newline")) names.prefix = "model.";
+    ph_names names;
+    ph_names_loose(s, &names);
     return ph_names_weight(&names, g, ph_shape_of(1, ph_dim_of(spec->bridge.d_out)), "image_newline");
 }
 
@@ -61,6 +73,8 @@ const ph_family ph_family_llava_next = {
     .name = "llava_next",
     .kind = PH_FAMILY_VISION_LANGUAGE,
     .types = types,
+    .projector = "mlp",
+    .projector_key = "clip.vision.image_grid_pinpoints",
     .spec = spec,
     .vision = vision,
     .bridge = bridge,
@@ -68,6 +82,7 @@ const ph_family ph_family_llava_next = {
     .hf_class = "LlavaNextForConditionalGeneration",
     .hf_prefix = hf_prefix,
     .hf_vision = "clip_vision_model",
+    .hf_vision_plain = "siglip_vision_model",
     .template_ = "llama2",
     .source = "LLaVA-NeXT, 2024-01-30; transformers modeling_llava_next.py",
 };

@@ -25,7 +25,7 @@ static ph_rc find_families(ph_model *m, ph_err *err) {
     ph_keys          text = ph_keys_text(s);
     const char      *text_type = ph_keys_type(&text);
     if (s->is_gguf) {
-        m->family = s->has_mmproj ? ph_family_of_projector(s->projector) : NULL;
+        m->family = s->has_mmproj ? ph_family_of_projector(s) : NULL;
         if (s->has_mmproj && !m->family) return unknown("vision projector", s->projector, err);
     } else {
         m->family = ph_family_find(s->type, PH_FAMILY_VISION_LANGUAGE);
@@ -127,6 +127,62 @@ static ph_rc read_video_recipe(ph_model *m, const ph_json *config, ph_err *err) 
     return PH_OK;
 }
 
+/* Canvases of a picture in tiles, in the field's order: width, height. */
+static ph_rc read_pinpoints(const ph_gguf *g, ph_recipe_params *p, ph_err *err) {
+    static const char key[] = "clip.vision.image_grid_pinpoints";
+    const ph_gguf_kv *kv = ph_gguf_find(g, key);
+    if (!kv || !kv->count || kv->count % 2 || kv->count > 2 * PH_PINPOINTS_MAX)
+        return PH_FAIL(err, PH_EFORMAT, "%s: %s must list 1 .. %d pairs of width and height", g->name, key,
+                       PH_PINPOINTS_MAX);
+    for (size_t i = 0; i < kv->count; i++) {
+        int64_t side;
+        if (!ph_gguf_item_int(kv, i, &side) || side < 1 || side > PH_RECIPE_SIDE_MAX)
+            return PH_FAIL(err, PH_EFORMAT, "%s: number %zu of %s must be an integer from 1 to %d", g->name,
+                           i + 1, key, PH_RECIPE_SIDE_MAX);
+        p->pinpoint[i / 2][i % 2] = (int)side;
+    }
+    p->n_pinpoints = (int)(kv->count / 2);
+    return PH_OK;
+}
+
+static ph_rc read_tiles(const ph_gguf *g, ph_recipe_params *p, ph_err *err) {
+    PH_TRY(ph_gguf_size_or(g, "clip.vision.preproc_min_tiles", 1, 1 << 10, 0, &p->tiles_min, err));
+    PH_TRY(ph_gguf_size_or(g, "clip.vision.preproc_max_tiles", 1, 1 << 10, 0, &p->tiles_max, err));
+    if (!p->tiles_max || p->tiles_min <= p->tiles_max) return PH_OK;
+    return PH_FAIL(err, PH_EFORMAT, "%s: clip.vision.preproc_min_tiles is %d, preproc_max_tiles is %d",
+                   g->name, p->tiles_min, p->tiles_max);
+}
+
+/* Our own keys; without them frames are prepared as pictures are. */
+static ph_rc read_video_params(const ph_gguf *g, ph_recipe_params *p, ph_err *err) {
+    p->is_video = ph_gguf_find(g, "clip.vision.video_max_pixels") != NULL;
+    if (!p->is_video) return PH_OK;
+    PH_TRY(ph_gguf_size(g, "clip.vision.video_min_pixels", 1, 1 << 30, &p->min_pixels, err));
+    PH_TRY(ph_gguf_size(g, "clip.vision.video_max_pixels", 1, 1 << 30, &p->max_pixels, err));
+    PH_TRY(ph_gguf_size_or(g, "clip.vision.video_min_frames", 1, 1 << 20, 0, &p->frames_min, err));
+    PH_TRY(ph_gguf_size_or(g, "clip.vision.video_max_frames", 1, 1 << 20, 0, &p->frames_max, err));
+    return ph_gguf_real_or(g, "clip.vision.video_fps", 0, &p->fps, err);
+}
+
+static ph_rc read_recipe_gguf(ph_model *m, ph_err *err) {
+    const ph_gguf   *g = &m->source.mmproj;
+    ph_recipe_params p = {.projector = m->source.projector,
+                          .image_size = m->spec.tower.image,
+                          .patch_size = m->spec.tower.patch,
+                          .merge = m->spec.packed.merge};
+    PH_TRY(three(g, "clip.vision.image_mean", 0.5, p.mean, err));
+    PH_TRY(three(g, "clip.vision.image_std", 0.5, p.std, err));
+    PH_TRY(ph_gguf_size_or(g, "clip.vision.preproc_image_size", 1, 1 << 14, 0, &p.longest_edge, err));
+    PH_TRY(ph_gguf_size_or(g, "clip.vision.image_min_pixels", 1, 1 << 30, 0, &p.min_pixels, err));
+    PH_TRY(ph_gguf_size_or(g, "clip.vision.image_max_pixels", 1, 1 << 30, 0, &p.max_pixels, err));
+    PH_TRY(read_tiles(g, &p, err));
+    if (m->spec.bridge.has_newline) PH_TRY(read_pinpoints(g, &p, err));
+    PH_TRY(ph_recipe_init_from_params(&m->recipe, &p, err));
+    if (!m->spec.video_marker) return PH_OK;
+    PH_TRY(read_video_params(g, &p, err));
+    return ph_recipe_init_from_params(&m->video_recipe, &p, err);
+}
+
 static ph_rc read_recipe(ph_model *m, ph_err *err) {
     const ph_source *s = &m->source;
     if (!m->spec.has_vision) return PH_OK;
@@ -137,15 +193,7 @@ static ph_rc read_recipe(ph_model *m, ph_err *err) {
         PH_TRY(ph_recipe_init(&m->recipe, &preprocessor, &processor, &config, err));
         return read_video_recipe(m, &config, err);
     }
-    ph_recipe_params p = {
-        .projector = s->projector, .image_size = m->spec.tower.image, .patch_size = m->spec.tower.patch};
-    PH_TRY(three(&s->mmproj, "clip.vision.image_mean", 0.5, p.mean, err));
-    PH_TRY(three(&s->mmproj, "clip.vision.image_std", 0.5, p.std, err));
-    PH_TRY(
-        ph_gguf_size_or(&s->mmproj, "clip.vision.preproc_image_size", 1, 1 << 14, 0, &p.longest_edge, err));
-    PH_TRY(ph_gguf_size_or(&s->mmproj, "clip.vision.image_min_pixels", 1, 1 << 30, 0, &p.min_pixels, err));
-    PH_TRY(ph_gguf_size_or(&s->mmproj, "clip.vision.image_max_pixels", 1, 1 << 30, 0, &p.max_pixels, err));
-    return ph_recipe_init_from_params(&m->recipe, &p, err);
+    return read_recipe_gguf(m, err);
 }
 
 static ph_rc check_packed(const ph_model *m, ph_err *err) {

@@ -32,9 +32,18 @@ static ph_rc stops(ph_model *m, ph_err *err) {
     return PH_OK;
 }
 
+/* A directory says whether it takes videos; of a GGUF file the vocabulary does. */
+static void video_token(ph_model *m) {
+    ph_spec *spec = &m->spec;
+    if (m->source.is_gguf && spec->video_token < 0 && spec->video_marker)
+        spec->video_token = ph_tokenizer_id(m->tokenizer, spec->video_marker, strlen(spec->video_marker));
+    if (spec->video_token < 0) m->video_recipe = (ph_recipe){0};
+}
+
 static ph_rc image_token(ph_model *m, ph_err *err) {
     ph_spec *spec = &m->spec;
     if (!spec->has_vision || !spec->image_marker) return PH_OK;
+    video_token(m);
     if (spec->image_token <
         0) /* GGUF does not say; where the vocabulary has no such token, the rows do not need one */
         spec->image_token = ph_tokenizer_id(m->tokenizer, spec->image_marker, strlen(spec->image_marker));

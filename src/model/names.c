@@ -206,6 +206,15 @@ ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err) {
                    s->path);
 }
 
+void ph_names_loose(const ph_source *s, ph_names *out) {
+    static const char *const hf[][2] = {{"", ""}, {"model.", ""}};
+    static const char *const gguf[][2] = {{"v.", ""}, {"model.", ""}};
+    static const char *const probes[] = {"image_newline", NULL};
+    *out = (ph_names){.quant = &s->quant, .weights = ph_source_vision_weights(s), .head_prefix = ""};
+    out->prefix = s->is_gguf ? gguf[0][0] : hf[0][0];
+    (void)find_prefix(out->weights, s->is_gguf ? gguf : hf, 2, probes, out);
+}
+
 /* The operator's shape against the file's, ignoring ones in front (GGUF stores [d] for [1, 1, d]). */
 static int same_shape(const ph_shape *want, const ph_weight *w) {
     int a = 0, b = 0;

@@ -19,13 +19,14 @@
 #include <string.h>
 
 static const double norm_eps = 1e-6; /* the reference's own: no key says it */
+enum { IMAGE = 560 };                /* pixels a side: what the field writes where the config has none */
 
 /* ---- keys ---- */
 
-/* GGUF: every n-th layer. */
+/* GGUF: every n-th layer; 0: all. */
 static ph_rc read_pattern(const ph_source *s, ph_packed *p, ph_err *err) {
     int layers;
-    PH_TRY(ph_gguf_size_or(&s->mmproj, "clip.vision.n_wa_pattern", 0, PH_LAYERS_MAX, 0, &layers, err));
+    PH_TRY(ph_gguf_size(&s->mmproj, "clip.vision.n_wa_pattern", 0, PH_LAYERS_MAX + 1, &layers, err));
     for (int i = 0; i < PH_LAYERS_MAX; i++) p->is_full[i] = !layers || (i + 1) % layers == 0;
     return PH_OK;
 }
@@ -34,16 +35,40 @@ static ph_rc read_full_layers(const ph_keys *k, const ph_source *s, ph_spec *spe
     int64_t    layer[PH_LAYERS_MAX];
     size_t     n;
     ph_packed *p = &spec->packed;
-    if (s->is_gguf) return read_pattern(s, p, err);
-    for (int i = 7; i < 32 && !ph_keys_has(k, "fullatt_block_indexes"); i += 8) p->is_full[i] = 1;
+    int        is_listed = ph_keys_has(k, "fullatt_block_indexes");
+    if (s->is_gguf && !is_listed) return read_pattern(s, p, err);
+    for (int i = 7; i < 32 && !is_listed; i += 8) p->is_full[i] = 1;
     PH_TRY(ph_keys_ints_or(k, "fullatt_block_indexes", layer, PH_LAYERS_MAX, &n, err));
     for (size_t i = 0; i < n; i++) {
         if (layer[i] < 0 || layer[i] >= spec->tower.n_layers)
-            return PH_FAIL(err, PH_EFORMAT, "%s: fullatt_block_indexes names layer %lld of %d", k->where,
+            return PH_FAIL(err, PH_EFORMAT, "%s: %s names layer %lld of %d", k->where,
+                           s->is_gguf ? "clip.vision.wa_layer_indexes" : "fullatt_block_indexes",
                            (long long)layer[i], spec->tower.n_layers);
         p->is_full[layer[i]] = 1;
     }
     return PH_OK;
+}
+
+ph_rc ph_packed_read_windows(const ph_source *s, ph_spec *spec, ph_err *err) {
+    ph_keys    vision = ph_keys_vision(s);
+    ph_packed *p = &spec->packed;
+    int        window;
+    PH_TRY(ph_keys_int_or(&vision, "window_size", 1, 1 << 16, 112, &window, err));
+    PH_TRY(read_full_layers(&vision, s, spec, err));
+    p->window = window / p->merge / spec->tower.patch;
+    if (p->window) return PH_OK;
+    return PH_FAIL(err, PH_EFORMAT,
+                   "%s: window_size %d is less than a visual token of %d patches of %d pixels", vision.where,
+                   window, p->merge, spec->tower.patch);
+}
+
+int ph_packed_period(const ph_spec *spec) {
+    const uint8_t *is_full = spec->packed.is_full;
+    int            layers = spec->tower.n_layers, n = 1;
+    while (n <= layers && !is_full[n - 1]) n++;
+    for (int i = 0; i < layers; i++)
+        if (!is_full[i] != ((i + 1) % n != 0)) return 0;
+    return n;
 }
 
 /* GGUF: the key for the feed-forward's width holds another number in files of Qwen2-VL; the weight knows. */
@@ -54,7 +79,16 @@ static ph_rc read_width(const ph_source *s, ph_tower *t, ph_err *err) {
     if (!up || up->rank != 2)
         return PH_FAIL(err, PH_EMISMATCH, "%s: tensor v.blk.0.ffn_up.weight is missing", s->mmproj.name);
     t->d_ff = (int)(up->dim[1] == t->d ? up->dim[0] : up->dim[1]);
-    return ph_gguf_size_or(&s->mmproj, "clip.vision.image_size", 1, 1 << 14, 560, &t->image, err);
+    return PH_OK;
+}
+
+/* Positions of pictures have three axes: without their shares the rows would turn as a text's. */
+static ph_rc check_axes(const ph_source *s, const ph_rope_spec *r, ph_err *err) {
+    ph_keys text = ph_keys_text(s);
+    if (r->mrope[0] > 0) return PH_OK;
+    return PH_FAIL(err, PH_EFORMAT, "%s: %s%s is missing: the shares of time, height and width in a rotation",
+                   text.where, s->is_gguf ? s->type : "rope_scaling's mrope_section",
+                   s->is_gguf ? ".rope.dimension_sections" : "");
 }
 
 static ph_rc read_sizes(const ph_keys *k, ph_tower *t, ph_err *err) {
@@ -82,7 +116,9 @@ ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err) {
     ph_bridge_spec *b = &spec->bridge;
     int             channels, image = -1, video = -1;
     *p = (ph_packed){0};
+    PH_TRY(check_axes(s, &spec->text.kind[0].rope, err));
     PH_TRY(read_sizes(&vision, &spec->tower, err));
+    PH_TRY(ph_keys_int_or(&vision, "image_size", 1, 1 << 14, IMAGE, &spec->tower.image, err));
     if (s->is_gguf) PH_TRY(read_width(s, &spec->tower, err));
     PH_TRY(ph_keys_int_or(&vision, "in_channels", 1, 64, 3, &channels, err));
     PH_TRY(ph_keys_int_or(&vision, "in_chans", 1, 64, channels, &channels, err));
@@ -92,7 +128,6 @@ ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err) {
     PH_TRY(ph_keys_int_or(&top, "video_token_id", -1, 1 << 24, -1, &video, err));
     if (channels != 3)
         return PH_FAIL(err, PH_EUNSUP, "%s: %d channels; pictures have 3", vision.where, channels);
-    PH_TRY(read_full_layers(&vision, s, spec, err));
     b->shuffle = p->merge;
     b->d_in = spec->tower.d;
     b->d_hidden = spec->tower.d * p->merge * p->merge;
@@ -105,6 +140,22 @@ ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err) {
     spec->video_marker = "<|video_pad|>";
     return PH_OK;
 }
+
+const ph_name_row ph_packed_names[PH_N_PACKED_NAMES] = {
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_WIDE | PH_NAME_FRAMES, "patch_embed.proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "blocks.#.norm1", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_THIRDS, "blocks.#.attn.qkv", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "blocks.#.attn.proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "blocks.#.norm2", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_GATED, "blocks.#.mlp.gate_proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_GATED, "blocks.#.mlp.up_proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_GATED, "blocks.#.mlp.down_proj", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_UNGATED, "blocks.#.mlp.fc1", NULL},
+    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_UNGATED, "blocks.#.mlp.fc2", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "merger.ln_q", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "merger.mlp.0", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "merger.mlp.2", NULL},
+};
 
 /* ---- the tower ---- */
 

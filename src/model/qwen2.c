@@ -21,6 +21,7 @@ const ph_family ph_family_qwen2 = {
     .types = types,
     .spec = spec,
     .gguf = "qwen2",
+    .gguf_mrope = "qwen2vl",
     .hf_class = "Qwen2ForCausalLM",
     .template_ = "chatml",
     .source = "arXiv:2407.10671; transformers modeling_qwen2.py",

@@ -9,19 +9,14 @@
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_keys    vision = ph_keys_vision(s);
     ph_packed *p = &out->packed;
-    int        window;
     PH_TRY(ph_packed_read(s, out, err));
     p->is_gated = 1;
     PH_TRY(ph_keys_act_or(&vision, "hidden_act", PH_ACT_SILU, &out->tower.act, err));
-    PH_TRY(ph_keys_int_or(&vision, "window_size", 1, 1 << 16, 112, &window, err));
     PH_TRY(ph_keys_int_or(&vision, "tokens_per_second", 1, 1 << 10, 4, &p->tokens_per_second, err));
-    p->window = window / p->merge / out->tower.patch;
-    if (p->window) return PH_OK;
-    return PH_FAIL(err, PH_EFORMAT,
-                   "%s: window_size %d is less than a visual token of %d patches of %d pixels", vision.where,
-                   window, p->merge, out->tower.patch);
+    return ph_packed_read_windows(s, out, err);
 }
 
+static const char *const hf_prefix[] = {"model.", "", "visual.", "visual."};
 static const char *const types[] = {"qwen2_5_vl", NULL};
 
 const ph_family ph_family_qwen2_5_vl = {
@@ -34,6 +29,12 @@ const ph_family ph_family_qwen2_5_vl = {
     .bridge = ph_packed_bridge,
     .image = ph_packed_image,
     .place = ph_packed_place,
+    .hf_class = "Qwen2_5_VLForConditionalGeneration",
+    .hf_prefix = hf_prefix,
+    .hf_vision = "qwen2_5_vl",
+    .hf_text = "qwen2_5_vl_text",
+    .names = ph_packed_names,
+    .n_names = PH_N_PACKED_NAMES,
     .template_ = "chatml",
     .source = "arXiv:2502.13923; transformers modeling_qwen2_5_vl.py",
 };

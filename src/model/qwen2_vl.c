@@ -12,6 +12,7 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return ph_keys_act_or(&vision, "hidden_act", PH_ACT_GELU_QUICK, &out->tower.act, err);
 }
 
+static const char *const hf_prefix[] = {"model.", "", "visual.", "visual."};
 static const char *const types[] = {"qwen2_vl", NULL};
 
 const ph_family ph_family_qwen2_vl = {
@@ -24,6 +25,12 @@ const ph_family ph_family_qwen2_vl = {
     .bridge = ph_packed_bridge,
     .image = ph_packed_image,
     .place = ph_packed_place,
+    .hf_class = "Qwen2VLForConditionalGeneration",
+    .hf_prefix = hf_prefix,
+    .hf_vision = "qwen2_vl",
+    .hf_text = "qwen2_vl_text",
+    .names = ph_packed_names,
+    .n_names = PH_N_PACKED_NAMES,
     .template_ = "chatml",
     .source = "arXiv:2409.12191; transformers modeling_qwen2_vl.py",
 };

@@ -93,6 +93,9 @@ typedef struct ph_names {
 ph_rc ph_names_text(const ph_source *s, ph_names *out, ph_err *err);
 ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err);
 ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err);
+/* Tensors of the vision files that belong to none of these: names as they are, behind "" or "model."; GGUF:
+ * "v." or, in older files, "model.". */
+void ph_names_loose(const ph_source *s, ph_names *out);
 
 /* For names.c: the matrix called full ("X.weight") in separate planes "X.qweight", "X.scales" ..., if that is
  * how it stands in the files; else out->form is NULL.  Errors: PH_EMISMATCH, PH_EUNSUP planes that contradict

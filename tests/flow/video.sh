@@ -27,6 +27,15 @@ ok "no more frames than asked for" same "$(run --video $V/plain.mov --video-fps 
 ok "a turned one is another picture" test "$(run --video $V/turned90.mov | field ids)" != "$(field ids <<< "$plain")"
 ok "one frame" same "$(run --video $V/one.mkv | field image_tokens)" 6
 ok "a picture and a video" same "$(run --image tests/golden/set/images/scene.png --video $V/plain.mov | field stop)" '"length"'
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+for m in vlm_qwen2vl vlm_qwen25vl; do
+    for bare in "" --bare; do
+        "$PINHOLE" convert tests/golden/set/models/$m -o "$D/m.gguf" --to gguf -q $bare > /dev/null
+        ok "$m as GGUF $bare" same "$(run -m tests/golden/set/models/$m --video $V/plain.mov | field ids)" \
+            "$(run -m "$D/m.gguf" --mmproj "$D/mmproj-m.gguf" --video $V/plain.mov | field ids)"
+    done
+done
 chat=$(printf '/video %s\nwhat?\nand then?\n' $V/plain.mov | "$PINHOLE" chat -m $M -n 4 -t 1 --json)
 ok "two turns about it" same "$(field image_tokens <<< "$chat" | tr '\n' ' ')" "12 12 "
 ok "the second from the cache" test "$(field cached_tokens <<< "$chat" | tail -n 1)" -gt 12

@@ -11,6 +11,7 @@ import sys
 
 import gguf
 import numpy as np
+from field_names import vision_names
 from gguf.quants import dequantize
 
 pinhole, checkpoint, folder = sys.argv[1:]
@@ -57,7 +58,7 @@ def pairs(x, heads):
 
 config = json.load(open(os.path.join(checkpoint, "config.json")))
 text = config.get("text_config", config)
-arch = text["model_type"]
+arch = {"qwen2_vl_text": "qwen2vl", "qwen2_5_vl_text": "qwen2vl"}.get(text["model_type"], text["model_type"])
 ours = os.path.join(folder, "ours.gguf")
 r = run("convert", checkpoint, "-o", ours, "--to", "gguf", "--json")
 check(r.returncode == 0, r.stderr)
@@ -75,6 +76,8 @@ for key, name in [
 ]:
     check(keys.get(f"{arch}.{key}") == text[name], f"{key}: {keys.get(f'{arch}.{key}')} is not {text[name]}")
 check(abs(keys[f"{arch}.attention.layer_norm_rms_epsilon"] / text["rms_norm_eps"] - 1) < 1e-6, "epsilon")
+if arch == "qwen2vl":
+    check(keys["qwen2vl.rope.dimension_sections"] == text["rope_scaling"]["mrope_section"] + [0], "axes")
 check(len(keys["tokenizer.ggml.tokens"]) == len(keys["tokenizer.ggml.token_type"]), "tokens and types")
 vocab = json.load(open(os.path.join(checkpoint, "tokenizer.json")))
 listed = {**vocab["model"]["vocab"], **{t["content"]: t["id"] for t in vocab["added_tokens"]}}
@@ -106,6 +109,43 @@ for name, source in names.items():
         want = pairs(want, text["num_key_value_heads"])
     check(t is not None and list(reversed(t.shape.tolist())) == list(want.shape), f"{name}: shape")
     check(t is not None and np.array_equal(dequantize(t.data, t.tensor_type).reshape(want.shape), want), f"{name}: numbers")
+
+# ---- the vision part: keys of the package's constants, names of its table ----
+
+mmproj = os.path.join(folder, "mmproj-ours.gguf")
+if os.path.exists(mmproj):
+    reader = gguf.GGUFReader(mmproj)
+    keys = {k: f.contents() for k, f in reader.fields.items()}
+    tensors = {t.name: t for t in reader.tensors}
+    vision, K = config["vision_config"], gguf.Keys.ClipVision
+    prepared = json.load(open(os.path.join(checkpoint, "preprocessor_config.json")))
+    layers = vision.get("num_hidden_layers", vision.get("depth"))
+    want = {
+        "general.architecture": "clip",
+        gguf.Keys.Clip.PROJECTOR_TYPE: {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": gguf.VisionProjectorType.QWEN2VL,
+                                        "qwen2_5_vl": gguf.VisionProjectorType.QWEN25VL}.get(config["model_type"], config["model_type"]),
+        K.BLOCK_COUNT: layers,
+        K.EMBEDDING_LENGTH: vision.get("embed_dim", vision["hidden_size"]),
+        K.Attention.HEAD_COUNT: vision.get("num_attention_heads", vision.get("num_heads")),
+        K.PROJECTION_DIM: text["hidden_size"],
+    }
+    if "spatial_merge_size" in vision:
+        want |= {K.SPATIAL_MERGE_SIZE: 2, K.IMAGE_MIN_PIXELS: prepared["min_pixels"], K.IMAGE_MAX_PIXELS: prepared["max_pixels"]}
+    if "fullatt_block_indexes" in vision:
+        want |= {K.N_WA_PATTERN: vision["fullatt_block_indexes"][0] + 1, K.WINDOW_SIZE: vision["window_size"], K.USE_SILU: True}
+    if "max_patches" in prepared:
+        want |= {K.PREPROC_MIN_TILES: prepared["min_patches"], K.PREPROC_MAX_TILES: prepared["max_patches"]}
+    if "image_grid_pinpoints" in prepared:  # there width stands before height
+        want |= {"clip.vision.image_grid_pinpoints": [side for p in prepared["image_grid_pinpoints"] for side in reversed(p)],
+                 "clip.vision.mm_patch_merge_type": "spatial_unpad"}
+    for key, value in want.items():
+        check(keys.get(key) == value, f"{key}: {keys.get(key)} is not {value}")
+    named = dict(vision_names(config, w, layers))
+    check(named.keys() == tensors.keys(), f"names of the vision part: {named.keys() ^ tensors.keys()}")
+    for name in named.keys() & tensors.keys():
+        t, x = tensors[name], named[name].squeeze() if named[name].ndim == 3 else named[name]
+        check(list(reversed(t.shape.tolist())) == list(x.shape) or named[name].ndim == 3, f"{name}: {t.shape} is not {x.shape}")
+        check(np.array_equal(dequantize(t.data, t.tensor_type).reshape(x.shape), x), f"{name}: numbers")
 
 # ---- block types: ours unpack there as they do here ----
 
@@ -141,7 +181,6 @@ for kind in ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q2_k", 
 
 # ---- the way back ----
 
-mmproj = os.path.join(folder, "mmproj-ours.gguf")
 vision = ["--mmproj", mmproj] if os.path.exists(mmproj) else []
 back = os.path.join(folder, "back")
 r = run("convert", ours, *vision, "-o", back, "--to", "safetensors", "-q")

