@@ -78,7 +78,7 @@ static ph_rc put_keys(const work *w, ph_gguf_meta *meta, const ph_stream *s, ph_
         ph_gguf_put_text(meta, "general.architecture", PH_CARRIED_ARCHITECTURE,
                          strlen(PH_CARRIED_ARCHITECTURE));
         ph_convert_put_name(meta, w->c->in);
-        PH_TRY(ph_convert_put_originals(meta, w->hf, err));
+        PH_TRY(ph_convert_put_originals(meta, w->hf, NULL, err));
     }
     ph_convert_put_type(meta, s);
     ph_carried_put_lines(meta, w->w->at, w->hf->was, w->w->n);

@@ -64,7 +64,7 @@ extern const char *const ph_convert_originals[];
  * is about one file alone and so never copied; a tensor whose type is another than was asked for. */
 void  ph_convert_put_type(ph_gguf_meta *meta, const ph_stream *s);
 void  ph_convert_put_name(ph_gguf_meta *meta, const char *path);
-ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, ph_err *err);
+ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const char *only, ph_err *err);
 int   ph_convert_is_of_the_file(const char *key);
 void  ph_convert_note_fall_back(const ph_stream *s, const char *name);
 ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err);

@@ -114,8 +114,10 @@ static ph_rc put_file(ph_gguf_meta *meta, const ph_hfdir *hf, const char *name, 
     return PH_OK;
 }
 
-ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, ph_err *err) {
-    for (size_t i = 0; ph_convert_originals[i]; i++) PH_TRY(put_file(meta, hf, ph_convert_originals[i], err));
+ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const char *only, ph_err *err) {
+    for (size_t i = 0; ph_convert_originals[i]; i++)
+        if (!only || strstr(ph_convert_originals[i], only))
+            PH_TRY(put_file(meta, hf, ph_convert_originals[i], err));
     return PH_OK;
 }
 
@@ -191,7 +193,10 @@ static ph_rc write_part(work *w, const char *path, int is_vision, ph_err *err) {
         put_tensor_names(w, &s, is_vision, &meta);
     }
     if (!rc && !is_vision) rc = put_tokenizer(w, &meta, err);
-    if (!rc && !is_vision && !w->c->is_bare) rc = ph_convert_put_originals(&meta, &w->m->source.hf, err);
+    /* Bare files have of the originals only what answers need: how pictures are prepared, where no key says it. */
+    const char *only = w->c->is_bare ? "processor_config.json" : NULL;
+    if (!rc && !is_vision && !(only && ph_export_recipe_is_said(w->m)))
+        rc = ph_convert_put_originals(&meta, &w->m->source.hf, only, err);
     if (!rc) rc = ph_convert_write_gguf(&s, path, &meta, err);
     ph_stream_close(&s);
     ph_gguf_meta_close(&meta);

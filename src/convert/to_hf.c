@@ -98,9 +98,9 @@ static ph_rc put_made(const work *w, const ph_stream *s, int has_config, int has
         PH_TRY(ph_export_config(&config, w->m, dtype_word(s), err));
         PH_TRY(put_json(w->c->out, "config.json", config, err));
         PH_TRY(put_generation(w, err));
-        if (w->m->spec.has_vision)
+        if (w->m->spec.has_vision && !w->m->source.hf.preprocessor.root)
             PH_TRY(put_json(w->c->out, "preprocessor_config.json", ph_export_preprocessor(w->m), err));
-        if ((video = ph_export_video_preprocessor(w->m)))
+        if (!w->m->source.hf.video_preprocessor.root && (video = ph_export_video_preprocessor(w->m)))
             PH_TRY(put_json(w->c->out, "video_preprocessor_config.json", video, err));
     }
     return has_tokenizer ? PH_OK : put_tokenizer(w, err);

@@ -265,6 +265,51 @@ ph_rc ph_recipe_init_from_params(ph_recipe *out, const ph_recipe_params *p, ph_e
     return PH_OK;
 }
 
+/* ---- comparing ---- */
+
+static int same_channels(const ph_recipe *a, const ph_recipe *b) { /* as they are used: floats */
+    float x[6], y[6];
+    for (int i = 0; i < 3; i++) {
+        x[i] = (float)a->mean[i], x[3 + i] = (float)a->std[i];
+        y[i] = (float)b->mean[i], y[3 + i] = (float)b->std[i];
+    }
+    return !memcmp(x, y, sizeof x);
+}
+
+static int same_tiles(const ph_recipe *a, const ph_recipe *b) {
+    int is_split = a->do_split && a->tiles_max != 1;
+    if (is_split != (b->do_split && b->tiles_max != 1)) return 0;
+    if (is_split && (a->tile != b->tile || a->tiles_min != b->tiles_min || a->tiles_max != b->tiles_max))
+        return 0;
+    if (a->do_crops != b->do_crops ||
+        (a->do_crops && (a->crop_least != b->crop_least || a->crops_max != b->crops_max ||
+                         fabs(a->ratio_least - b->ratio_least) > 0)))
+        return 0;
+    return a->n_pinpoints == b->n_pinpoints &&
+           !memcmp(a->pinpoint, b->pinpoint, (size_t)a->n_pinpoints * sizeof *a->pinpoint);
+}
+
+static int same_video(const ph_recipe *a, const ph_recipe *b) {
+    return a->frames_min == b->frames_min && a->frames_max == b->frames_max &&
+           !(fabs((double)((float)a->video_fps - (float)b->video_fps)) > 0);
+}
+
+int ph_recipe_same(const ph_recipe *a, const ph_recipe *b) {
+    if (a->kind != b->kind) return 0;
+    if (!a->kind) return 1;
+    if (a->do_center_crop != b->do_center_crop ||
+        (a->do_center_crop && (a->crop_height != b->crop_height || a->crop_width != b->crop_width)))
+        return 0;
+    /* Classes of one kind differ in their defaults, but for these. */
+    if ((a->kind->is_packed || (a->kind->pads && a->do_pad)) && strcmp(a->processor, b->processor)) return 0;
+    return (!a->kind->pads || a->do_pad == b->do_pad) && a->do_resize == b->do_resize &&
+           !memcmp(&a->size, &b->size, sizeof a->size) && a->filter == b->filter && same_tiles(a, b) &&
+           a->do_rescale == b->do_rescale && a->do_normalize == b->do_normalize &&
+           !(fabs(a->rescale_factor - b->rescale_factor) > 0) && same_channels(a, b) &&
+           a->pack_patch == b->pack_patch && a->pack_merge == b->pack_merge &&
+           a->pack_temporal == b->pack_temporal && same_video(a, b);
+}
+
 /* ---- budgets ---- */
 
 static ph_rc range_of(ph_recipe *r, const ph_budget *b, int64_t *least, int64_t *most, int *is_kept,

@@ -140,6 +140,10 @@ typedef struct ph_recipe_params {
 /* Errors: PH_EUNSUP an unknown projector (lists the known); PH_EFORMAT sizes or numbers that cannot be. */
 ph_rc ph_recipe_init_from_params(ph_recipe *out, const ph_recipe_params *params, ph_err *err);
 
+/* 1: both prepare every picture alike (and sample videos alike).  0 may be said of equal ones that are
+ * written otherwise. */
+int ph_recipe_same(const ph_recipe *a, const ph_recipe *b);
+
 /* The tiles of a width x height picture.
  * Errors: PH_ELIMIT a ratio or config that leads to more than the limits above. */
 ph_rc ph_recipe_layout(ph_tile_layout *out, const ph_recipe *recipe, int width, int height, ph_err *err);
@@ -193,6 +197,7 @@ struct ph_recipe_kind {
     const char *const *projectors; /* projector types of GGUF files; NULL ends */
 
     int is_packed; /* patches instead of tiles; size holds areas */
+    int pads;      /* do_pad changes what becomes of a picture */
     int is_anyres; /* the kind of its projectors where a GGUF file lists pinpoints */
 
     /* The class's own defaults, for keys that the config leaves out. */

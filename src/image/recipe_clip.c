@@ -107,6 +107,7 @@ const ph_recipe_kind ph_recipe_clip = {
     .name = "clip",
     .processors = processors,
     .projectors = projectors,
+    .pads = 1,
     .defaults = defaults,
     .read = read,
     .check = check,

@@ -115,6 +115,7 @@ const ph_recipe_kind ph_recipe_mllama = {
     .name = "mllama",
     .processors = processors,
     .projectors = projectors,
+    .pads = 1,
     .defaults = defaults,
     .read = read,
     .check = check,

@@ -62,6 +62,8 @@ ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err 
 /* Keys of the language file and of the vision file, general.architecture first; nothing of the tokenizer. */
 void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m);
 void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m);
+/* 1: these keys say how pictures, and frames of videos, are prepared; 0: only the processor's files do. */
+int ph_export_recipe_is_said(const ph_model *m);
 /* What rope_freqs.weight holds for a scaling that GGUF has no keys for: [n] divisors, n = dim / 2.
  * 0: the model needs none. */
 size_t ph_export_rope_freqs(const ph_model *m, float *out, size_t max);

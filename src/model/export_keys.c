@@ -83,6 +83,8 @@ void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m) {
     window_keys(to, arch, d);
     if (d->attn_softcap > 0) put_real(to, arch, "attn_logit_softcapping", (double)d->attn_softcap);
     if (d->logit_softcap > 0) put_real(to, arch, "final_logit_softcapping", (double)d->logit_softcap);
+    ph_gguf_put_array(to, PH_STOP_KEY, PH_GGUF_I32, (size_t)m->spec.n_eos);
+    for (int i = 0; i < m->spec.n_eos; i++) ph_gguf_add_int(to, m->spec.eos[i]);
     double scalar = d->attn_scale > 0 ? 1 / ((double)d->attn_scale * (double)d->attn_scale) : d->d_head;
     if (fabs(scalar - d->d_head) > 1e-3 * scalar) /* the field's families derive it from key_length */
         put_real(to, arch, "attention.query_pre_attn_scalar", scalar);
@@ -169,6 +171,38 @@ static void tile_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
         ph_gguf_add_int(to, r->pinpoint[i][1]);
         ph_gguf_add_int(to, r->pinpoint[i][0]);
     }
+}
+
+/* A recipe as the reader of these keys will make it. */
+static int is_said(const ph_model *m, const ph_recipe *r, int is_video) {
+    ph_recipe        q;
+    ph_err           err;
+    ph_recipe_params p = {.projector = m->family->projector,
+                          .image_size = m->spec.tower.image,
+                          .patch_size = m->spec.tower.patch,
+                          .merge = m->spec.packed.merge,
+                          .is_video = is_video,
+                          .tiles_min = r->do_split && r->tiles_min > 1 ? r->tiles_min : 1,
+                          .tiles_max = r->do_split ? r->tiles_max : 1,
+                          .n_pinpoints = r->n_pinpoints,
+                          .frames_min = r->frames_min,
+                          .frames_max = r->frames_max,
+                          .fps = r->video_fps};
+    if (r->do_split) p.longest_edge = r->size.longest_edge;
+    if (r->pack_merge) p.min_pixels = r->size.shortest_edge, p.max_pixels = r->size.longest_edge;
+    for (int i = 0; i < r->n_pinpoints; i++)
+        p.pinpoint[i][0] = r->pinpoint[i][1], p.pinpoint[i][1] = r->pinpoint[i][0];
+    memcpy(p.mean, r->mean, sizeof p.mean);
+    memcpy(p.std, r->std, sizeof p.std);
+    return !ph_recipe_init_from_params(&q, &p, &err) && ph_recipe_same(&q, r);
+}
+
+int ph_export_recipe_is_said(const ph_model *m) {
+    const ph_recipe *v = &m->video_recipe;
+    if (!m->spec.has_vision) return 1;
+    if (!is_said(m, &m->recipe, 0)) return 0;
+    if (!v->kind || ph_recipe_same(v, &m->recipe)) return 1;
+    return strcmp(v->processor, m->recipe.processor) && is_said(m, v, 1);
 }
 
 void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {

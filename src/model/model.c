@@ -186,7 +186,8 @@ static ph_rc read_recipe_gguf(ph_model *m, ph_err *err) {
 static ph_rc read_recipe(ph_model *m, ph_err *err) {
     const ph_source *s = &m->source;
     if (!m->spec.has_vision) return PH_OK;
-    if (!s->is_gguf || s->hf.preprocessor.root) { /* also of a file that was a directory once */
+    if (!s->is_gguf || s->hf.preprocessor.root ||
+        s->hf.processor.root) { /* also of a file that was a directory once */
         ph_json preprocessor = ph_json_root(&s->hf.preprocessor), processor = ph_json_root(&s->hf.processor),
                 config = ph_json_root(&s->hf.config);
         if (m->spec.n_mels) return ph_audio_recipe_init(&m->audio_recipe, &preprocessor, &processor, err);

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+static ph_rc stops_of_key(const ph_gguf *g, int64_t *out, size_t max, size_t *n, ph_err *err) {
+    const ph_gguf_kv *kv = ph_gguf_find(g, PH_STOP_KEY);
+    for (*n = 0; *n < kv->count && *n < max; (*n)++)
+        if (!ph_gguf_item_int(kv, *n, &out[*n])) break;
+    if (*n == kv->count) return PH_OK;
+    return PH_FAIL(err, PH_EFORMAT, "%s: %s must list at most %zu ids", g->name, PH_STOP_KEY, max);
+}
+
 /* Tokens that end an answer: the tokenizer's own, generation_config's list, and the usual ends of a turn of
  * GGUF files, which name one EOS only. */
 static ph_rc stops(ph_model *m, ph_err *err) {
@@ -10,7 +18,9 @@ static ph_rc stops(ph_model *m, ph_err *err) {
                                        "<end_of_turn>"};
     int64_t                  more[16];
     size_t                   n = 0;
-    if (m->source.is_gguf) {
+    if (m->source.is_gguf && ph_gguf_find(&m->source.gguf, PH_STOP_KEY)) {
+        PH_TRY(stops_of_key(&m->source.gguf, more, sizeof more / sizeof *more, &n, err));
+    } else if (m->source.is_gguf) {
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
             int32_t id = ph_tokenizer_id(m->tokenizer, ends[i], strlen(ends[i]));
             if (id >= 0 && ph_tokenizer_is_control(m->tokenizer, id)) more[n++] = id;

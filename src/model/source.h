@@ -40,6 +40,10 @@ const ph_weights *ph_source_vision_weights(const ph_source *s); /* GGUF: of the 
  * Errors: those of the readers; PH_EUSAGE --mmproj with a directory or a file that carries one; PH_EMISMATCH
  * an mmproj that is none. */
 
+/* GGUF, our own: ids of all tokens that end an answer.  The field's files name one, and tools know the
+ * others. */
+#define PH_STOP_KEY "pinhole.stop_token_ids"
+
 /* A place to read keys from: a JSON object, or a GGUF with the dictionary for one part. */
 typedef struct ph_keys {
     ph_json        object;    /* HF: config.json or one of its parts */

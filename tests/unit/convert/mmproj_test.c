@@ -349,3 +349,73 @@ void test_mmproj_frames(void) {
     CHECK_SAY(strstr(err.msg, "[64, 3, 1, 14, 14]") && strstr(err.msg, "2 parts"), "%s", err.msg);
     remove_model(model);
 }
+
+/* A bare file of a changed checkpoint prepares pictures as the checkpoint does: by keys, or (is_kept) by the
+ * processor's own file, which stays where the keys do not say it. */
+static void prepares_alike(const char *of, const char *script, int is_kept) {
+    char      model[32];
+    ph_model *m, *n;
+    ph_err    err = {0};
+    room      r;
+    copy_model(of, script, model);
+    CHECK_SAY(!ph_model_open(&m, model, NULL, &err), "%s", err.msg);
+    open_room(&r, model);
+    CHECK_SAY(!open_pair(&n, r.text, r.mmproj, &err), "%s", err.msg);
+    CHECK_SAY(m && n && ph_recipe_same(&m->recipe, &n->recipe), "%s: %s", of, script);
+    CHECK_SAY(m && n && ph_recipe_same(&m->video_recipe, &n->video_recipe), "%s: %s: videos", of, script);
+    CHECK_SAY(n && !is_kept == !n->source.hf.preprocessor.root, "%s: %s: by which", of, script);
+    ph_model_close(m);
+    ph_model_close(n);
+    close_room(&r);
+    remove_model(model);
+}
+
+#define SED(expression)       "sed -i 's/" expression "/' preprocessor_config.json"
+#define SED_VIDEO(expression) "sed -i 's/" expression "/' video_preprocessor_config.json"
+
+void test_bare_recipe(void) {
+    prepares_alike("vlm_llava15", "true", 0);
+    prepares_alike("vlm_llava15", SED("\"resample\": 3/\"resample\": 2"), 1);
+    prepares_alike("vlm_llava15", SED("\"rescale_factor\": [0-9.]*/\"rescale_factor\": 0.25"), 1);
+    prepares_alike("vlm_internvl", "true", 0);
+    prepares_alike("vlm_internvl", SED("\"max_patches\": 6/\"max_patches\": 3"), 0);
+    prepares_alike("vlm_internvl", SED("\"min_patches\": 1/\"min_patches\": 4"), 0);
+    prepares_alike("vlm_internvl", SED("\"crop_to_patches\": true/\"crop_to_patches\": false"), 0);
+    prepares_alike("vlm_internvl", SED("\"do_normalize\": true/\"do_normalize\": false"), 1);
+    prepares_alike("vlm_llava_next", "true", 0);
+    prepares_alike("vlm_llava_next", SED("0.48145466/0.5"), 0);
+    prepares_alike("vlm_llava_next", SED("\"resample\": 3/\"resample\": 1"), 1);
+    prepares_alike("vlm_qwen2vl", "true", 0);
+    prepares_alike("vlm_qwen2vl", "rm video_preprocessor_config.json", 0);
+    prepares_alike("vlm_qwen2vl", SED_VIDEO("\"min_frames\": 4/\"min_frames\": 6"), 0);
+    prepares_alike("vlm_qwen2vl", SED_VIDEO("\"fps\": null/\"fps\": 1.5"), 0);
+    prepares_alike("vlm_qwen25vl", SED_VIDEO("\"resample\": 3/\"resample\": 2"), 1);
+    prepares_alike("vlm_qwen25vl", SED("\"do_resize\": true/\"do_resize\": false"), 1);
+    prepares_alike("vlm_gemma3", "true", 0);
+    prepares_alike("vlm_idefics3", "true", 0);
+}
+
+/* All ids that end an answer, not only the one that the field's files name. */
+void test_bare_stops(void) {
+    static const change none = NO_KEY("pinhole.stop_token_ids"),
+                        text = {.name = "pinhole.stop_token_ids", .text = "570"};
+    char      model[32];
+    ph_model *m;
+    ph_err    err;
+    room      r;
+    copy_model(
+        "vlm_qwen2vl",
+        "sed -zi 's/\"eos_token_id\": [0-9]*/\"eos_token_id\": [570, 568, 12]/' generation_config.json",
+        model);
+    open_room(&r, model);
+    CHECK_SAY(!open_pair(&m, r.text, r.mmproj, &err), "%s", err.msg);
+    CHECK(m && m->spec.n_eos == 3 && ph_model_is_stop(m, 570) && ph_model_is_stop(m, 568) &&
+          ph_model_is_stop(m, 12));
+    ph_model_close(m);
+    CHECK(edit(r.text, r.edited, &none, 1) == 1 && !open_pair(&m, r.edited, r.mmproj, &err));
+    CHECK(m && m->spec.n_eos == 1 && ph_model_is_stop(m, 570));
+    ph_model_close(m);
+    refuses(&r, 1, &text, PH_EFORMAT, "pinhole.stop_token_ids must list");
+    close_room(&r);
+    remove_model(model);
+}

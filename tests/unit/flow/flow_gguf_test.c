@@ -76,3 +76,7 @@ void test_gguf_idefics3(void) {
     held_to_directory("vlm_idefics3", scene, 2e-3); /* bf16, rounded to f16 where it is tiny */
     held_to_directory("vlm_idefics3", two, 2e-3);
 }
+void test_gguf_qwen25vl(void) {
+    held_to_directory("vlm_qwen25vl", scene, 2e-3);
+    held_to_directory("vlm_qwen25vl", two, 2e-3);
+}
