@@ -60,8 +60,9 @@ ph_rc ph_convert_carried_to_hf(const ph_convert *c, ph_convert_report *report, c
 /* The small files of a checkpoint that ride along; NULL ends. */
 extern const char *const ph_convert_originals[];
 
-/* What the writers of GGUF share (to_gguf.c): general.file_type, general.name, the small files; whether a key
- * is about one file alone and so never copied; a tensor whose type is another than was asked for. */
+/* What the writers of GGUF share (to_gguf.c): general.file_type, general.name, the small files (only: NULL,
+ * or what their names must hold); whether a key is about one file alone and so never copied; a tensor whose
+ * type is another than was asked for. */
 void  ph_convert_put_type(ph_gguf_meta *meta, const ph_stream *s);
 void  ph_convert_put_name(ph_gguf_meta *meta, const char *path);
 ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const char *only, ph_err *err);

@@ -193,7 +193,8 @@ static ph_rc write_part(work *w, const char *path, int is_vision, ph_err *err) {
         put_tensor_names(w, &s, is_vision, &meta);
     }
     if (!rc && !is_vision) rc = put_tokenizer(w, &meta, err);
-    /* Bare files have of the originals only what answers need: how pictures are prepared, where no key says it. */
+    /* Bare files have of the originals only what answers need: how pictures are prepared, where no key says
+     * it. */
     const char *only = w->c->is_bare ? "processor_config.json" : NULL;
     if (!rc && !is_vision && !(only && ph_export_recipe_is_said(w->m)))
         rc = ph_convert_put_originals(&meta, &w->m->source.hf, only, err);
