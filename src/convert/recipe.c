@@ -17,15 +17,21 @@ enum { RULES_MAX = 4096 };
 
 /* ---- reading ---- */
 
+static int is_written(ph_dtype t) {
+    return ph_dtype_get(t)->pack && ph_dtype_gguf(t) >= 0;
+}
+
 ph_rc ph_recipe_type(const char *name, ph_dtype *out, ph_err *err) {
-    char   list[200] = "";
+    char   list[240] = "";
     size_t n = 0;
-    if (ph_dtype_from_name(name, out) && ph_dtype_get(*out)->pack) return PH_OK;
+    int    is_known = ph_dtype_from_name(name, out);
+    if (is_known && is_written(*out)) return PH_OK;
     for (int t = 0; t < PH_N_DTYPES && n < sizeof list; t++)
-        if (ph_dtype_get((ph_dtype)t)->pack)
+        if (is_written((ph_dtype)t))
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
                                   ph_dtype_name((ph_dtype)t));
-    return PH_FAIL(err, PH_EUNSUP, "type '%.40s' cannot be written; these can: %s", name, list);
+    return PH_FAIL(err, PH_EUNSUP, "type '%.40s' %scannot be written; these can: %s", name,
+                   is_known ? "is read but " : "", list);
 }
 
 static ph_rc add(ph_recipe_types *r, ph_recipe_rule *rule, const char *pattern, size_t n_pattern,

@@ -38,9 +38,12 @@ static int64_t file_type(const ph_stream *s) {
     static const struct {
         ph_dtype type;
         int      number;
-    } known[] = {{PH_F32, 0},     {PH_F16, 1},     {PH_Q4_0, 2},  {PH_Q4_1, 3},  {PH_Q8_0, 7},  {PH_Q5_0, 8},
-                 {PH_Q5_1, 9},    {PH_Q2_K, 10},   {PH_Q3_K, 12}, {PH_Q4_K, 15}, {PH_Q5_K, 17}, {PH_Q6_K, 18},
-                 {PH_IQ4_NL, 25}, {PH_IQ4_XS, 30}, {PH_BF16, 32}, {PH_MXFP4, 38}};
+    } known[] = {{PH_F32, 0},    {PH_F16, 1},     {PH_Q4_0, 2},     {PH_Q4_1, 3},    {PH_Q8_0, 7},
+                 {PH_Q5_0, 8},   {PH_Q5_1, 9},    {PH_Q2_K, 10},    {PH_Q3_K, 12},   {PH_Q4_K, 15},
+                 {PH_Q5_K, 17},  {PH_Q6_K, 18},   {PH_IQ2_XXS, 19}, {PH_IQ2_XS, 20}, {PH_IQ3_XXS, 23},
+                 {PH_IQ1_S, 24}, {PH_IQ4_NL, 25}, {PH_IQ3_S, 26},   {PH_IQ2_S, 28},  {PH_IQ4_XS, 30},
+                 {PH_IQ1_M, 31}, {PH_BF16, 32},   {PH_TQ1_0, 36},   {PH_TQ2_0, 37},  {PH_MXFP4, 38},
+                 {PH_NVFP4, 39}};
     size_t best = 0, elements[sizeof known / sizeof *known] = {0};
     for (size_t i = 0; i < s->n; i++)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)

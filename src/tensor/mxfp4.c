@@ -8,14 +8,15 @@
  * Source: OCP Microscaling Formats 1.0; GGUF block type 39.
  */
 #include "tensor/dtype.h"
+#include "tensor/fp4.h"
 #include "tensor/half.h"
 
 #include <float.h>
 #include <math.h>
 
-enum { BLOCK = 32, HALF = 16, BYTES = 17, LEVELS = 16 };
+enum { BLOCK = 32, HALF = 16, BYTES = 17 };
 
-static const int8_t level[LEVELS] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const int8_t ph_fp4_level[PH_FP4_LEVELS] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* 2^(e - 128); below the normal range as a subnormal. */
 static float power(unsigned e) {
@@ -27,17 +28,17 @@ static void unpack(float *out, const void *in, size_t n) {
     for (size_t b = 0; b < n / BLOCK; b++, p += BYTES, out += BLOCK) {
         float d = power(p[0]);
         for (size_t i = 0; i < HALF; i++) {
-            out[i] = d * (float)level[p[1 + i] & 15];
-            out[i + HALF] = d * (float)level[p[1 + i] >> 4];
+            out[i] = d * (float)ph_fp4_level[p[1 + i] & 15];
+            out[i + HALF] = d * (float)ph_fp4_level[p[1 + i] >> 4];
         }
     }
 }
 
-static unsigned nearest(float x, float d) {
+unsigned ph_fp4_nearest(float x, float d) {
     unsigned best = 0;
     float    least = fabsf(x);
-    for (unsigned q = 1; q < LEVELS; q++) {
-        float miss = fabsf(d * (float)level[q] - x);
+    for (unsigned q = 1; q < PH_FP4_LEVELS; q++) {
+        float miss = fabsf(d * (float)ph_fp4_level[q] - x);
         if (miss < least) least = miss, best = q;
     }
     return best;
@@ -59,7 +60,7 @@ static void pack(void *out, const float *in, size_t n) {
         float    d = power(e);
         p[0] = (uint8_t)e;
         for (size_t i = 0; i < HALF; i++)
-            p[1 + i] = (uint8_t)(nearest(in[i], d) | nearest(in[i + HALF], d) << 4);
+            p[1 + i] = (uint8_t)(ph_fp4_nearest(in[i], d) | ph_fp4_nearest(in[i + HALF], d) << 4);
     }
 }
 

@@ -6,6 +6,7 @@
  * then the business of a quantiser, not of the storage.
  */
 #include "tensor/dtype.h"
+#include "tensor/float8.h"
 #include "tensor/half.h"
 
 static const char plain_source[] = "github.com/huggingface/safetensors, README \"Format\"";
@@ -41,6 +42,10 @@ UNPACK(F16, uint16_t, ph_f16_to_f32)
 PACK(F16, uint16_t, ph_f32_to_f16)
 UNPACK(BF16, uint16_t, ph_bf16_to_f32)
 PACK(BF16, uint16_t, ph_f32_to_bf16)
+UNPACK(F8_E4M3, uint8_t, ph_e4m3_to_f32)
+PACK(F8_E4M3, uint8_t, ph_f32_to_e4m3)
+UNPACK(F8_E5M2, uint8_t, ph_e5m2_to_f32)
+PACK(F8_E5M2, uint8_t, ph_f32_to_e5m2)
 UNPACK(F64, double, (float))
 PACK(F64, double, (double))
 UNPACK(I8, int8_t, (float))
@@ -55,6 +60,8 @@ UNPACK(U64, uint64_t, (float))
 const ph_dtype_def ph_dtype_F32 = {unpack_F32, pack_F32, plain_source};
 const ph_dtype_def ph_dtype_F16 = {unpack_F16, pack_F16, plain_source};
 const ph_dtype_def ph_dtype_BF16 = {unpack_BF16, pack_BF16, plain_source};
+const ph_dtype_def ph_dtype_F8_E4M3 = {unpack_F8_E4M3, pack_F8_E4M3, plain_source};
+const ph_dtype_def ph_dtype_F8_E5M2 = {unpack_F8_E5M2, pack_F8_E5M2, plain_source};
 const ph_dtype_def ph_dtype_F64 = {unpack_F64, pack_F64, plain_source};
 const ph_dtype_def ph_dtype_I8 = {unpack_I8, NULL, plain_source};
 const ph_dtype_def ph_dtype_I16 = {unpack_I16, NULL, plain_source};

@@ -149,7 +149,7 @@ if os.path.exists(mmproj):
 
 # ---- block types: ours unpack there as they do here ----
 
-for kind in ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs"]:
+for kind in ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "tq1_0", "tq2_0", "nvfp4"]:
     packed, plain = os.path.join(folder, kind + ".gguf"), os.path.join(folder, kind + ".f32.gguf")
     big = os.path.join(folder, "big.gguf")
     if not os.path.exists(big):  # rows of 256, which the K types want; an architecture of nobody's
@@ -174,10 +174,31 @@ for kind in ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q2_k", 
     check(t.tensor_type.name.lower() == kind, f"{kind}: stored as {t.tensor_type.name}")
     check(np.array_equal(dequantize(t.data, t.tensor_type), dequantize(u.data, u.tensor_type)), f"{kind}: unpacked")
     error = np.sqrt(np.mean((dequantize(t.data, t.tensor_type) - x) ** 2))
-    check(error < {"q2_k": 0.35, "q3_k": 0.18, "mxfp4": 0.16}.get(kind, 0.1), f"{kind}: error {error}")
+    check(error < {"q2_k": 0.35, "q3_k": 0.18, "mxfp4": 0.16, "nvfp4": 0.12, "tq1_0": 1, "tq2_0": 1}.get(kind, 0.1), f"{kind}: error {error}")
     check(np.array_equal(next(t for t in b.tensors if t.name == "blk.0.attn_norm.weight").data, x[0]), f"{kind}: the norm")
     fields = {k: f.contents() for k, f in b.fields.items()}
     check(fields["nobody.list"] == [1, 2, 3] and fields["nobody.text"] == "grüße" and fields["nobody.double"] == 0.1, "keys")
+
+# ---- block types that we only read: any bytes, as the package unpacks them ----
+
+types = [gguf.GGMLQuantizationType[k] for k in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "NVFP4", "TQ1_0")]
+read, plain = os.path.join(folder, "read.gguf"), os.path.join(folder, "read.f32.gguf")
+out = gguf.GGUFWriter(read, "nobody")
+for t in types:
+    block, size = gguf.GGML_QUANT_SIZES[t]
+    b = np.random.default_rng(5).integers(0, 32, (4, 512 // block * size), np.uint8)  # low bytes make no infinite scale
+    out.add_tensor(f"blk.0.{t.name}.weight", b, raw_dtype=t)
+out.write_header_to_file()
+out.write_kv_data_to_file()
+out.write_tensors_to_file()
+out.close()
+r = run("convert", read, "-o", plain, "--to", "gguf", "--dtype", "f32", "-q")
+check(r.returncode == 0, r.stderr)
+floats = {t.name: t.data for t in gguf.GGUFReader(plain).tensors}
+for t in gguf.GGUFReader(read).tensors:
+    check(np.array_equal(dequantize(t.data, t.tensor_type), floats[t.name].reshape(-1, 512)), f"{t.name}: read")
+r = run("quantize", big, "-o", read, "--to", "iq2_xxs", "-q")
+check(r.returncode != 0 and "read but cannot be written" in r.stderr, r.stderr)
 
 # ---- the way back ----
 

@@ -60,6 +60,8 @@ void test_recipe_bad(void) {
     refuses("a = ", PH_EFORMAT, "line 1");
     refuses("a = q9_9", PH_EUNSUP, "'q9_9' cannot be written");
     refuses("\na = i8", PH_EUNSUP, "line 2");
+    refuses("a = iq2_xxs", PH_EUNSUP, "'iq2_xxs' is read but cannot be written; these can: F32");
+    refuses("a = f8_e4m3", PH_EUNSUP, "'f8_e4m3' is read but");
     refuses("{\"a\": 3}", PH_EFORMAT, "expected a text");
     for (int i = 0; i < 5000; i++) memcpy(many + 6 * i, "a=f16\n", 6);
     refuses(many, PH_ELIMIT, "4096 rules");

@@ -72,7 +72,10 @@ int eh_weight(ph_graph *g, eh_store *s, const char *name, ph_shape shape, ph_dty
     CHECK(!ph_dtype_row_bytes(t, (int64_t)cols, &row_bytes, NULL));
     CHECK(!ph_arena_zero(&s->arena, &bytes, rows, row_bytes + gap, NULL));
     CHECK(!ph_arena_carve(&s->arena, &floats, cols, sizeof(float), NULL));
-    for (size_t r = 0; r < rows; r++) {
+    /* A type that is only read: any bytes so low that none makes a scale large. */
+    for (size_t i = 0; !ph_dtype_get(t)->pack && i < rows * (row_bytes + gap); i++)
+        ((unsigned char *)bytes)[i] = (unsigned char)eh_below(32);
+    for (size_t r = 0; ph_dtype_get(t)->pack && r < rows; r++) {
         float *x = floats;
         for (size_t i = 0; i < cols; i++) x[i] = about + spread * eh_float();
         ph_dtype_get(t)->pack((unsigned char *)bytes + r * (row_bytes + gap), x, cols);

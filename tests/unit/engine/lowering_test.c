@@ -32,8 +32,9 @@ void test_engine_table(void) {
 
 /* ---- Linear ---- */
 
-static const ph_dtype stored[] = {PH_F32,  PH_F16,  PH_BF16, PH_F64, PH_Q8_0,
-                                  PH_Q4_0, PH_Q4_1, PH_Q4_K, PH_Q6_K};
+static const ph_dtype stored[] = {PH_F32,     PH_F16,   PH_BF16,  PH_F64,     PH_Q8_0,
+                                  PH_Q4_0,    PH_Q4_1,  PH_Q4_K,  PH_Q6_K,    PH_TQ2_0,
+                                  PH_F8_E4M3, PH_NVFP4, PH_IQ2_S, PH_IQ3_XXS, PH_IQ1_M};
 
 void test_lower_linear(void) {
     for (size_t t = 0; t < sizeof stored / sizeof *stored; t++)

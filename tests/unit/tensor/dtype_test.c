@@ -140,14 +140,86 @@ void test_half_rounding_golden(void) {
     CHECK_SAY(wrong == 0, "%d values", wrong);
 }
 
+/* Every E4M3 and E5M2 by what its digits mean, and rounding at, below and above each middle. */
+static int wrong_float8(ph_dtype t, int fraction, int bias, unsigned largest) {
+    const ph_dtype_def *def = ph_dtype_get(t);
+    int                 wrong = 0;
+    for (unsigned v = 0; v < 256; v++) {
+        uint8_t  u = (uint8_t)v, back;
+        unsigned magnitude = v & 127, e = magnitude >> fraction, m = magnitude & ((1u << fraction) - 1);
+        float    f, sign = v & 128 ? -1.0f : 1.0f;
+        def->unpack(&f, &u, 1);
+        def->pack(&back, &f, 1);
+        if (magnitude > largest) { /* infinities and NaNs */
+            wrong += isfinite(f) || (isnan(f) ? (back & 127) <= largest : back != u);
+            continue;
+        }
+        double value = ldexp(e ? (1 << fraction) + (int)m : (int)m, (e ? (int)e : 1) - bias - fraction);
+        wrong += fabs((double)f) != value || (signbit(f) != 0) != (v > 127) || back != u;
+        if (magnitude == largest) continue;
+        float   next;
+        uint8_t up = (uint8_t)(v + 1), middle, below, above;
+        def->unpack(&next, &up, 1);
+        float half = sign * (fabsf(f) + fabsf(next)) / 2, low = nextafterf(half, 0),
+              high = nextafterf(half, sign * INFINITY);
+        def->pack(&middle, &half, 1);
+        def->pack(&below, &low, 1);
+        def->pack(&above, &high, 1);
+        wrong += middle != (v & 1 ? up : u) || below != u || above != up;
+    }
+    return wrong;
+}
+
+void test_float8_every_pattern(void) {
+    CHECK(!wrong_float8(PH_F8_E4M3, 3, 7, 0x7e));
+    CHECK(!wrong_float8(PH_F8_E5M2, 2, 15, 0x7b));
+}
+
+static void float8_golden(ph_dtype t, const char *of, const char *to) {
+    golden in = golden_find("-", "f32"), code = golden_find("-", of), value = golden_find("-", to);
+    int    wrong = 0;
+    if (!in.bytes || !code.bytes || !value.bytes) return;
+    for (size_t i = 0; i < in.rows; i++) {
+        float   x, ours_back, ref_back;
+        uint8_t ours;
+        memcpy(&x, in.bytes + 4 * i, sizeof x);
+        ph_dtype_get(t)->pack(&ours, &x, 1);
+        ph_dtype_get(t)->unpack(&ours_back, &ours, 1);
+        ph_dtype_get(t)->unpack(&ref_back, code.bytes + i, 1);
+        wrong += ours != code.bytes[i] && !(isnan(ours_back) && isnan(ref_back));
+    }
+    for (unsigned v = 0; v < 256; v++) {
+        float   ours, ref;
+        uint8_t u = (uint8_t)v;
+        memcpy(&ref, value.bytes + 4 * v, sizeof ref);
+        ph_dtype_get(t)->unpack(&ours, &u, 1);
+        wrong += !(isnan(ours) && isnan(ref)) && !same_floats(&ours, &ref, 1);
+    }
+    CHECK_SAY(!wrong, "%s: %d values", ph_dtype_name(t), wrong);
+}
+
+void test_float8_golden(void) {
+    float8_golden(PH_F8_E4M3, "e4m3fn_of", "e4m3fn_to");
+    float8_golden(PH_F8_E5M2, "e5m2_of", "e5m2_to");
+}
+
+/* How packing is held to the reference: to its bytes, to its error (our own search), or not at all. */
+enum { EXACT, SEARCHED, ONLY_READ, BY_HAND };
 static const struct {
     ph_dtype type;
-    int      has_edge;
-} stored[] = {{PH_F16, 0},  {PH_BF16, 0},   {PH_Q8_0, 1},   {PH_Q4_0, 1}, {PH_Q4_1, 1}, {PH_Q5_0, 1},
-              {PH_Q5_1, 1}, {PH_MXFP4, 0},  {PH_Q4_K, 1},   {PH_Q6_K, 1}, {PH_Q5_K, 1}, {PH_Q2_K, 0},
-              {PH_Q3_K, 0}, {PH_IQ4_NL, 0}, {PH_IQ4_XS, 0}, {PH_Q8_K, 0}};
-/* The first are packed to the reference's bytes, those from Q4_K on by our own search; Q8_K has no golden. */
-enum { N_STORED = sizeof stored / sizeof *stored, N_EXACT = 8, N_GOLDEN = N_STORED - 1 };
+    int      how, has_edge, has_random;
+} stored[] = {
+    {PH_F16, EXACT, 0, 0},       {PH_BF16, EXACT, 0, 0},        {PH_Q8_0, EXACT, 1, 1},
+    {PH_Q4_0, EXACT, 1, 1},      {PH_Q4_1, EXACT, 1, 1},        {PH_Q5_0, EXACT, 1, 1},
+    {PH_Q5_1, EXACT, 1, 1},      {PH_MXFP4, EXACT, 0, 0},       {PH_TQ1_0, EXACT, 0, 1},
+    {PH_TQ2_0, EXACT, 0, 1},     {PH_NVFP4, EXACT, 0, 1},       {PH_Q4_K, SEARCHED, 1, 1},
+    {PH_Q6_K, SEARCHED, 1, 1},   {PH_Q5_K, SEARCHED, 1, 1},     {PH_Q2_K, SEARCHED, 0, 1},
+    {PH_Q3_K, SEARCHED, 0, 1},   {PH_IQ4_NL, SEARCHED, 0, 1},   {PH_IQ4_XS, SEARCHED, 0, 1},
+    {PH_Q8_K, BY_HAND, 0, 0},    {PH_IQ2_XXS, ONLY_READ, 0, 1}, {PH_IQ2_XS, ONLY_READ, 0, 1},
+    {PH_IQ2_S, ONLY_READ, 0, 1}, {PH_IQ3_XXS, ONLY_READ, 0, 1}, {PH_IQ3_S, ONLY_READ, 0, 1},
+    {PH_IQ1_S, ONLY_READ, 0, 1}, {PH_IQ1_M, ONLY_READ, 0, 1},
+};
+enum { N_STORED = sizeof stored / sizeof *stored };
 
 static void unpack_equals(ph_dtype t, const char *q_name, const char *deq_name) {
     static float got[32 * 256];
@@ -159,11 +231,13 @@ static void unpack_equals(ph_dtype t, const char *q_name, const char *deq_name) 
 }
 
 void test_unpack_golden(void) {
-    for (size_t i = 0; i < N_GOLDEN; i++) {
+    for (size_t i = 0; i < N_STORED; i++) {
         ph_dtype t = stored[i].type;
+        CHECK((stored[i].how == ONLY_READ) == !ph_dtype_get(t)->pack);
+        if (stored[i].how == BY_HAND) continue;
         unpack_equals(t, "q", "deq");
         if (stored[i].has_edge) unpack_equals(t, "edge_q", "edge_deq");
-        if (t != PH_F16 && t != PH_BF16 && t != PH_MXFP4) unpack_equals(t, "random_q", "random_deq");
+        if (stored[i].has_random) unpack_equals(t, "random_q", "random_deq");
     }
 }
 
@@ -178,7 +252,8 @@ static void pack_equals(ph_dtype t, const char *x_name, const char *q_name) {
 }
 
 void test_pack_exact_golden(void) {
-    for (size_t i = 0; i < N_EXACT; i++) {
+    for (size_t i = 0; i < N_STORED; i++) {
+        if (stored[i].how != EXACT) continue;
         pack_equals(stored[i].type, "x", "q");
         if (stored[i].has_edge) pack_equals(stored[i].type, "edge", "edge_q");
     }
@@ -208,7 +283,8 @@ static void pack_is_close(ph_dtype t, const char *x_name, const char *deq_name, 
 }
 
 void test_pack_search_golden(void) {
-    for (size_t i = N_EXACT; i < N_GOLDEN; i++) {
+    for (size_t i = 0; i < N_STORED; i++) {
+        if (stored[i].how != SEARCHED) continue;
         pack_is_close(stored[i].type, "x", "deq", 0);
         if (stored[i].has_edge) pack_is_close(stored[i].type, "edge", "edge_deq", 1);
     }
@@ -242,12 +318,14 @@ void test_pack_hostile_values(void) {
     for (size_t i = 0; i < N_STORED && packed; i++)
         for (size_t kind = 0; kind <= KINDS; kind++) {
             const ph_dtype_def *def = ph_dtype_get(stored[i].type);
+            if (!def->pack) continue;
             for (size_t k = 0; k < 256; k++)
                 x[k] = kind == KINDS || k == 3 ? hostile[(kind + k) % KINDS] : (float)k - 100;
             def->pack(packed, x, 256);
             def->unpack(back, packed, 256);
-            /* A block of small numbers beside one tiny one is still itself. */
-            if (kind != KINDS && (kind + 3) % KINDS >= 5)
+            /* A block of small numbers beside one tiny one is still itself, if it has levels enough. */
+            if (stored[i].type != PH_TQ1_0 && stored[i].type != PH_TQ2_0 && kind != KINDS &&
+                (kind + 3) % KINDS >= 5)
                 CHECK_SAY(rms_gap(back + 4, x + 4, 252) < 12, "%s", ph_dtype_name(stored[i].type));
         }
     CHECK(packed);
