@@ -238,13 +238,30 @@ static ph_rc copy_files(const ph_convert *c, ph_err *err) {
     return rc;
 }
 
+/* Levels with scales in a tensor of their own mean nothing without it, and scales need all their digits. */
+static int is_plane(const ph_weights *all, const ph_weight *w) {
+    static const char *const endings[] = {"_scale", "_scale_inv"};
+    char                     name[320];
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(w->name), m = strlen(endings[i]);
+        snprintf(name, sizeof name, "%.300s%s", w->name, endings[i]);
+        if (ph_dtype_bytes(w->dtype) == 1 && ph_weights_find(all, name)) return 1;
+        if (!ends_with(w->name, endings[i]) || n - m >= sizeof name) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(n - m), w->name);
+        const ph_weight *levels = ph_weights_find(all, name);
+        if (levels && ph_dtype_bytes(levels->dtype) == 1) return 1;
+    }
+    return 0;
+}
+
 static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_weights *all, ph_arena *arena,
                    ph_err *err) {
     ph_stream s = {0};
     ph_rc     rc = ph_stream_open(&s, c, report, all->n, arena, err);
     for (size_t i = 0; i < all->n && !rc; i++) {
         const ph_weight *from = &all->at[i];
-        int is_real = ph_dtype_get(from->dtype)->pack != NULL; /* whole numbers (ids, zero points) stay */
+        /* Whole numbers (ids, zero points) stay. */
+        int is_real = ph_dtype_get(from->dtype)->pack && !is_plane(all, from);
         rc = ph_stream_add(&s, from->name, is_real && c->types->has_type ? c->types->type : from->dtype, from,
                            0, 0, err);
     }

@@ -1,4 +1,4 @@
-/* planes.c - matrices that a quantiser stored in separate planes: GPTQ, AWQ, a byte an element.
+/* planes.c - matrices that a quantiser stored in separate planes: GPTQ, AWQ, bytes or blocks with scales.
  *
  *     config.json quantization_config ── method, bits, group ──► ph_source.quant
  *     X.weight is asked for; X.qweight, X.scales ... are there ──► ph_storage with these planes
@@ -15,6 +15,26 @@
 /* Bytes with scales are known by their tensors, whatever wrote them. */
 static const char by_tensors[] = "compressed-tensors";
 
+/* Rows and columns under one scale, where config.json says that scales belong to blocks. */
+static ph_rc read_blocks(const ph_json *q, ph_storage *out, ph_err *err) {
+    const char  *key;
+    int64_t      side[2];
+    size_t       n = 0;
+    ph_json      groups = ph_json_get(q, "config_groups"), first = {0}, weights = {0};
+    ph_json_iter it = ph_json_members(&groups);
+    if (ph_json_next(&it, &key, &first)) weights = ph_json_get(&first, "weights");
+    const ph_json *from = ph_json_has(q, "weight_block_size") ? q : &weights;
+    key = from == q ? "weight_block_size" : "block_structure";
+    ph_json value = ph_json_get(from, key);
+    if (ph_json_kind_of(&value) != PH_JSON_ARRAY) return PH_OK; /* absent or null */
+    PH_TRY(ph_json_ints(from, key, side, 2, &n, err));
+    if (n != 2 || side[0] < 1 || side[1] < 1)
+        return PH_FAIL(err, PH_EFORMAT, "%s: expected the two sides of a block, at least 1", value.where);
+    out->group_rows = (size_t)side[0];
+    out->group = (size_t)side[1];
+    return PH_OK;
+}
+
 ph_rc ph_source_read_quant(ph_source *s, ph_err *err) {
     ph_json     root = ph_json_root(&s->hf.config), q = ph_json_get(&root, "quantization_config");
     const char *method, *version;
@@ -22,12 +42,12 @@ ph_rc ph_source_read_quant(ph_source *s, ph_err *err) {
     s->quant = (ph_storage){0};
     if (ph_json_kind_of(&q) != PH_JSON_OBJECT) return PH_OK;
     PH_TRY(ph_json_text_or(&q, "quant_method", by_tensors, &method, err));
-    s->quant.form = ph_storage_form_find(method);
+    s->quant.form = ph_storage_form_find(strcmp(method, "fbgemm_fp8") ? method : by_tensors);
     if (!s->quant.form)
         return PH_FAIL(
             err, PH_EUNSUP,
-            "config.json: quantization_config.quant_method '%.40s' is not supported; gptq, awq and "
-            "compressed-tensors are",
+            "config.json: quantization_config.quant_method '%.40s' is not supported; gptq, awq, fp8, "
+            "fbgemm_fp8 and compressed-tensors are",
             method);
     PH_TRY(ph_json_size_or(&q, "w_bit", 1, 32, 4, &bits, err));
     PH_TRY(ph_json_size_or(&q, "bits", 1, 32, bits, &bits, err));
@@ -42,7 +62,7 @@ ph_rc ph_source_read_quant(ph_source *s, ph_err *err) {
     s->quant.group = group > 0 ? (size_t)group : 0;
     s->quant.is_symmetric = !zero_point;
     s->quant.zero_add = !strcmp(method, "gptq") && strcmp(version, "gptq_v2") != 0;
-    return PH_OK;
+    return read_blocks(&q, &s->quant, err);
 }
 
 static const ph_weight *part(const ph_names *n, const char *full, const char *name) {
@@ -52,24 +72,40 @@ static const ph_weight *part(const ph_names *n, const char *full, const char *na
     return ph_weights_find(n->weights, text);
 }
 
+/* Bytes in themselves, or with scales beside them. */
+static int may_have_scales(const ph_names *n, const ph_weight *plain) {
+    return n->is_gguf || (ph_dtype_block(plain->dtype) == 1 && ph_dtype_bytes(plain->dtype) == 1);
+}
+
 /* The form that stands in the files under this name; NULL: none. */
-static const ph_storage_form *form_of(const ph_names *n, const char *full) {
-    size_t                 length = strlen(full);
+static const ph_storage_form *form_of(const ph_names *n, const char *full, const ph_weight *plain) {
     const ph_storage_form *form = n->quant ? n->quant->form : NULL;
-    if (n->is_gguf || length < 7 || strcmp(full + length - 7, ".weight")) return NULL;
-    const ph_weight *plain = ph_weights_find(n->weights, full);
-    if (!plain) return form && part(n, full, form->part[PH_PLANE_DATA]) ? form : NULL;
-    form = ph_storage_form_find(by_tensors);
-    int is_bytes = plain->dtype == PH_I8 || plain->dtype == PH_U8;
-    return is_bytes && form && part(n, full, form->part[PH_PLANE_SCALE]) ? form : NULL;
+    if (!plain) return !n->is_gguf && form && part(n, full, form->part[PH_PLANE_DATA]) ? form : NULL;
+    for (size_t i = 0; may_have_scales(n, plain) && (form = ph_storage_form_at(i)); i++)
+        if (!strcmp(form->part[PH_PLANE_DATA], "weight") && part(n, full, form->part[PH_PLANE_SCALE]))
+            return form;
+    return NULL;
+}
+
+/* Floats of eight bits have a range so small that a quantiser always writes scales with them. */
+static ph_rc check_bare(const ph_names *n, const char *full, const ph_weight *plain, ph_err *err) {
+    int is_float8 = plain && (plain->dtype == PH_F8_E4M3 || plain->dtype == PH_F8_E5M2);
+    if (!is_float8 || !n->quant || !n->quant->form) return PH_OK;
+    return PH_FAIL(err, PH_EMISMATCH,
+                   "tensor %.120s is %s without a scale, though config.json has a quantization_config: "
+                   "neither weight_scale nor weight_scale_inv stands beside it",
+                   full, ph_dtype_name(plain->dtype));
 }
 
 ph_rc ph_names_planes(const ph_names *n, const char *full, const ph_shape *shape, ph_storage *out,
                       ph_err *err) {
-    const ph_storage_form *form = form_of(n, full);
-    ph_storage             s = n->quant && form == n->quant->form ? *n->quant : (ph_storage){0};
+    size_t length = strlen(full);
     *out = (ph_storage){0};
-    if (!form) return PH_OK;
+    if (length < 7 || strcmp(full + length - 7, ".weight")) return PH_OK;
+    const ph_weight       *plain = ph_weights_find(n->weights, full);
+    const ph_storage_form *form = form_of(n, full, plain);
+    if (!form) return check_bare(n, full, plain, err);
+    ph_storage s = n->quant ? *n->quant : (ph_storage){0};
     s.form = form;
     for (int k = 0; k < PH_N_PLANES; k++) {
         const ph_weight *w = form->part[k] ? part(n, full, form->part[k]) : NULL;

@@ -101,9 +101,9 @@ ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err);
  * "v." or, in older files, "model.". */
 void ph_names_loose(const ph_source *s, ph_names *out);
 
-/* For names.c: the matrix called full ("X.weight") in separate planes "X.qweight", "X.scales" ..., if that is
- * how it stands in the files; else out->form is NULL.  Errors: PH_EMISMATCH, PH_EUNSUP planes that contradict
- * the shape or each other, naming the layer. */
+/* For names.c: the matrix called full ("X.weight") in separate planes "X.qweight", "X.scales" ..., or with
+ * scales beside it, if that is how it stands in the files; else out->form is NULL.  Errors: PH_EMISMATCH,
+ * PH_EUNSUP planes that contradict the shape or each other, naming the layer. */
 ph_rc ph_names_planes(const ph_names *n, const char *full, const ph_shape *shape, ph_storage *out,
                       ph_err *err);
 

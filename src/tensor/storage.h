@@ -1,7 +1,7 @@
 /* storage.h - where a constant's numbers stand: one to four planes of bytes.
  *
  * GGUF blocks and plain floats are one interleaved plane.  MatMulNBits, AWQ,
- * GPTQ and per-channel int8 are separate planes (data, scale, zero, index)
+ * GPTQ and bytes with scales are separate planes (data, scale, zero, index)
  * with parameters.  Rows may have a stride, so that a slice is a view.
  */
 #ifndef PH_TENSOR_STORAGE_H
@@ -29,6 +29,7 @@ typedef struct ph_storage {
     int    bits, is_symmetric; /* symmetric: no zero points are read */
     int    zero_add;           /* zero points are stored less this (GPTQ's first format: 1) */
     size_t group;              /* elements of a row under one scale */
+    size_t group_rows;         /* rows under one scale, where scales belong to blocks; else 0 */
     size_t n_rows;             /* of the whole matrix */
     size_t first;              /* row of it where this view begins */
 } ph_storage;

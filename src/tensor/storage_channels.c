@@ -1,53 +1,87 @@
-/* storage_channels.c - a byte an element, with a scale for the matrix, a row, or groups within rows.
+/* storage_channels.c - a byte an element, with a scale for the matrix, a row, groups within rows, or blocks
+ * of both.
  *
- *     weight [N, K] i8 or u8    weight_scale [1], [N], [N, 1] or [N, G]    weight_zero_point the same, if any
+ *     weight [N, K]    i8, u8, E4M3 or E5M2
+ *     weight_scale     [1], [N], [N, 1], [N, G] or [N / rows, K / columns], both rounded up
+ *     weight_zero_point  the same, if any
  *     w = scale (q - zero)
  *
- * How many scales there are says which of the three it is.
- * Source: github.com/neuralmagic/compressed-tensors, "int-quantized"; ONNX DequantizeLinear.
+ * How many scales there are says which of these it is.  Blocks are of 128 by 128
+ * unless config.json says another size; where the count fits rows as well as
+ * blocks, it is rows unless config.json speaks of blocks.
+ * Source: github.com/neuralmagic/compressed-tensors, "int-quantized", "float-quantized"; ONNX
+ * DequantizeLinear.
  */
-#include "tensor/storage.h"
+#include "tensor/channels.h"
 
 #include "base/mem.h"
 
-/* Scales of one row; 0: one for all rows. */
-static size_t scales_a_row(const ph_storage *s, size_t cols) {
-    return s->group > cols ? 0 : cols / s->group;
+enum { BLOCK_SIDE = 128 };
+
+static size_t ceil_div(size_t n, size_t by) {
+    return n / by + (n % by != 0);
 }
 
-static void row(const ph_storage *s, size_t n, size_t cols, float *out) {
+void ph_channels_row(const ph_storage *s, size_t n, size_t cols, float *out) {
     const ph_plane      *scale = &s->plane[PH_PLANE_SCALE], *zero = &s->plane[PH_PLANE_ZERO];
     const unsigned char *data = (const unsigned char *)s->plane[PH_PLANE_DATA].bytes + n * cols;
-    size_t               each = scales_a_row(s, cols), group = each ? s->group : cols;
+    size_t               at = n / s->group_rows * ceil_div(cols, s->group);
     ph_dtype_get(s->dtype)->unpack(out, data, cols);
-    for (size_t k = 0; k < cols; k++) {
-        size_t at = each ? n * each + k / group : 0;
-        float  z = zero->bytes ? ph_plane_float(zero, at) : 0;
-        out[k] = ph_plane_float(scale, at) * (out[k] - z);
+    for (size_t first = 0; first < cols; first += s->group, at++) {
+        size_t end = cols - first < s->group ? cols : first + s->group;
+        float  d = ph_plane_float(scale, at), z = zero->bytes ? ph_plane_float(zero, at) : 0;
+        for (size_t k = first; k < end; k++) out[k] = d * (out[k] - z);
     }
 }
 
-static ph_rc check(ph_storage *s, size_t cols, ph_err *err) {
-    size_t scale = ph_dtype_bytes(s->plane[PH_PLANE_SCALE].dtype), n = s->n_rows, whole;
-    if (s->dtype != PH_I8 && s->dtype != PH_U8)
+/* Whether `count` scales, `wide` to a row of theirs, are blocks of rows by columns. */
+static int are_blocks(ph_storage *s, size_t cols, size_t count, size_t wide, size_t rows, size_t columns) {
+    size_t across = ceil_div(cols, columns);
+    if ((wide && wide != across) || count % across || count / across != ceil_div(s->n_rows, rows)) return 0;
+    s->group_rows = rows;
+    s->group = columns;
+    return 1;
+}
+
+/* What stands under one scale; 0: nothing that these scales could be of. */
+static int lay_out(ph_storage *s, size_t cols) {
+    const ph_plane *scale = &s->plane[PH_PLANE_SCALE];
+    size_t          bytes = ph_dtype_bytes(scale->dtype), count = scale->n / bytes, n = s->n_rows;
+    size_t          wide = scale->row_stride / bytes, each = count / n; /* wide: 0 where it is not known */
+    if (s->group_rows && s->group && are_blocks(s, cols, count, wide, s->group_rows, s->group)) return 1;
+    s->group_rows = count == 1 ? n : 1;
+    s->group = cols;
+    if (count == 1) return 1;
+    if (each && count == each * n && cols % each == 0 && (!wide || wide == each || wide == count)) {
+        s->group = cols / each;
+        return 1;
+    }
+    return wide && are_blocks(s, cols, count, wide, BLOCK_SIDE, BLOCK_SIDE);
+}
+
+static int is_byte(ph_dtype t) {
+    return t == PH_I8 || t == PH_U8 || t == PH_F8_E4M3 || t == PH_F8_E5M2;
+}
+
+ph_rc ph_channels_check(ph_storage *s, size_t cols, ph_err *err) {
+    const ph_plane *scale = &s->plane[PH_PLANE_SCALE], *zero = &s->plane[PH_PLANE_ZERO];
+    size_t          n = s->n_rows, whole;
+    if (!is_byte(s->dtype))
         return PH_FAIL(err, PH_EUNSUP, "%s: weights of type %s", s->form->name, ph_dtype_name(s->dtype));
     if (!cols || !n || ph_mul_over(cols, n, &whole))
         return PH_FAIL(err, PH_EMISMATCH, "%s: a matrix of [%zu, %zu]", s->form->name, n, cols);
-    size_t count = s->plane[PH_PLANE_SCALE].n / scale, each = count / n;
-    int    is_one = count == 1 && n > 1;
-    if (!is_one && (!each || count != each * n || cols % each))
-        return PH_FAIL(err, PH_EMISMATCH, "%s: %zu scales for a matrix of [%zu, %zu]", s->form->name, count,
-                       n, cols);
-    s->group = is_one ? SIZE_MAX : cols / each;
+    if (!lay_out(s, cols))
+        return PH_FAIL(err, PH_EMISMATCH, "%s: %zu scales for a matrix of [%zu, %zu]", s->form->name,
+                       scale->n / ph_dtype_bytes(scale->dtype), n, cols);
+    size_t count = ceil_div(n, s->group_rows) * ceil_div(cols, s->group);
     PH_TRY(ph_plane_check(s, PH_PLANE_DATA, whole, 0, err));
-    PH_TRY(ph_plane_check(s, PH_PLANE_SCALE, count * scale, 1, err));
-    const ph_plane *zero = &s->plane[PH_PLANE_ZERO];
+    PH_TRY(ph_plane_check(s, PH_PLANE_SCALE, count * ph_dtype_bytes(scale->dtype), 1, err));
     return zero->bytes ? ph_plane_check(s, PH_PLANE_ZERO, count * ph_dtype_bytes(zero->dtype), 0, err)
                        : PH_OK;
 }
 
 const ph_storage_form ph_storage_channels = {.name = "compressed-tensors",
                                              .part = {"weight", "weight_scale", "weight_zero_point", NULL},
-                                             .row = row,
-                                             .check = check,
-                                             .source = "compressed-tensors, int-quantized"};
+                                             .row = ph_channels_row,
+                                             .check = ph_channels_check,
+                                             .source = "compressed-tensors, int-quantized, float-quantized"};

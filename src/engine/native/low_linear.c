@@ -227,7 +227,7 @@ static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
     /* Files may place plain numbers at odd bytes: then only the generic product may read them. */
     if (ph_dtype_block(w->storage.dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
         t->linear.fn = NULL;
-    if (!b->p->base.engine->env.is_exact && w->shape.dim[1].mul % 32 == 0)
+    if (!b->p->base.engine->env.is_exact && !t->stored && w->shape.dim[1].mul % 32 == 0)
         t->dot = ph_dot_of(ph_native_kernels(b->p), w->storage.dtype);
     if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_build_floats(b, n->in[2], &t->bias, err));
     b->is_done[node] = 1;

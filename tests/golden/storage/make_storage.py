@@ -3,10 +3,14 @@
     make_storage.py INT8_SAFETENSORS OUT_FOLDER
 
 The layouts are written here in numpy from their descriptions (AutoGPTQ qlinear_cuda.py, AutoAWQ gemm.py);
-the byte forms are cut from a reference fixture.  planes.txt has a line a plane:
-    case  form  bits  group  zero_add  rows  cols  plane  dtype  offset  bytes
+the byte forms are cut from a reference fixture, floats of eight bits are ml_dtypes', blocks of NVFP4 the gguf
+package's.  planes.txt has a line a plane:
+    case  form  bits  group  zero_add  rows  cols  plane  dtype  offset  bytes  width
+width: elements of the plane's last dimension
 """
 import sys
+import gguf
+import ml_dtypes
 import numpy as np
 from safetensors.numpy import load_file
 
@@ -16,9 +20,11 @@ data, lines = bytearray(), []
 ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
-def add(case, form, bits, group, zero_add, rows, cols, plane, a):
-    name = {"float32": "F32", "float16": "F16", "int32": "I32", "int8": "I8", "uint8": "U8"}[str(a.dtype)]
-    lines.append(f"{case} {form} {bits} {group} {zero_add} {rows} {cols} {plane} {name} {len(data)} {a.nbytes}")
+def add(case, form, bits, group, zero_add, rows, cols, plane, a, stored=None):
+    name = {"float32": "F32", "float16": "F16", "int32": "I32", "int8": "I8", "uint8": "U8", "float8_e4m3fn": "F8_E4M3",
+            "float8_e5m2": "F8_E5M2", "bfloat16": "BF16"}[str(a.dtype)] if stored is None else stored
+    width = a.shape[-1] if a.ndim else 1
+    lines.append(f"{case} {form} {bits} {group} {zero_add} {rows} {cols} {plane} {name} {len(data)} {a.nbytes} {width}")
     data.extend(np.ascontiguousarray(a).tobytes())
 
 
@@ -89,6 +95,37 @@ channels("asymmetric", f["asym8_rowwise_q"], f["asym8_rowwise_scale"], f["asym8_
 channels("groups", f["sym4_group32_q"], f["sym4_group32_scale"], None, f["sym4_group32_deq"])
 q = f["sym8_tensor_q"]
 channels("tensor", q, f["sym8_tensor_scale"], None, f["sym8_tensor_scale"] * q.astype(np.float32))
+
+
+def float8(case, form, kind, scale, rows, cols, side=128):
+    """Random floats of eight bits under scales [N / side, K / side], [N, 1], [N] or [1]."""
+    q = rng.normal(0, 60, (rows, cols)).astype(kind)
+    fact = (case, form, 0, 0, 0, rows, cols)
+    add(*fact, 0, q)
+    add(*fact, 1, scale)
+    s = scale.astype(np.float32)
+    if s.ndim == 2 and s.shape[1] > 1:
+        s = np.repeat(np.repeat(s, side, 0), side, 1)[:rows, :cols]
+    elif s.size == rows:
+        s = s.reshape(rows, 1)
+    add(*fact, 9, np.float32(s) * q.astype(np.float32))
+
+
+def some(shape, kind):
+    return rng.uniform(0.001, 0.1, shape).astype(kind)
+
+
+e4m3, e5m2, bf16 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16
+float8("fp8_blocks", "fp8", e4m3, some((2, 3), np.float32), 136, 260)
+float8("fp8_tensor", "fp8", e4m3, some((), np.float32), 8, 96)
+float8("float_rows", "compressed-tensors", e4m3, some((24, 1), bf16), 24, 96)
+float8("float_vector", "compressed-tensors", e5m2, some((24,), np.float32), 24, 96)
+q = rng.integers(0, 256, (8, 2 * 36), np.uint8)
+kind = gguf.GGMLQuantizationType.NVFP4
+fact, factor = ("nvfp4_factor", "factor", 0, 0, 0, 8, 128), np.float32([0.013])
+add(*fact, 0, q, "NVFP4")
+add(*fact, 1, factor)
+add(*fact, 9, gguf.quants.dequantize(q, kind) * factor)
 open(out + "/planes.bin", "wb").write(data)
-head = "# case form bits group zero_add rows cols plane dtype offset bytes; plane 9: what it means\n"
+head = "# case form bits group zero_add rows cols plane dtype offset bytes width; plane 9: what it means\n"
 open(out + "/planes.txt", "w").write(head + "\n".join(lines) + "\n")

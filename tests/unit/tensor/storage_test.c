@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static uint8_t bytes[1 << 17];
+static uint8_t bytes[1 << 19];
 
 typedef struct sample {
     ph_storage   s;
@@ -24,10 +24,10 @@ static sample load(const char *name) {
     size_t total = bin ? fread(bytes, 1, sizeof bytes, bin) : 0;
     while (txt && fgets(line, sizeof line, txt)) {
         int        plane;
-        size_t     at, n, cols;
+        size_t     at, n, cols, width;
         ph_storage s = c.s;
-        if (sscanf(line, "%31s %31s %d %zu %d %zu %zu %d %7s %zu %zu", which, form, &s.bits, &s.group,
-                   &s.zero_add, &s.n_rows, &cols, &plane, type, &at, &n) != 11 ||
+        if (sscanf(line, "%31s %31s %d %zu %d %zu %zu %d %7s %zu %zu %zu", which, form, &s.bits, &s.group,
+                   &s.zero_add, &s.n_rows, &cols, &plane, type, &at, &n, &width) != 12 ||
             strcmp(which, name) || at + n > total)
             continue;
         ph_dtype t = PH_F32;
@@ -38,7 +38,8 @@ static sample load(const char *name) {
         if (plane == 9) {
             c.want = (const float *)(const void *)(bytes + at);
         } else {
-            c.s.plane[plane] = (ph_plane){.bytes = bytes + at, .n = n, .dtype = t};
+            c.s.plane[plane] =
+                (ph_plane){.bytes = bytes + at, .n = n, .dtype = t, .row_stride = width * ph_dtype_bytes(t)};
             c.s.n_planes = plane + 1;
             if (!plane) c.s.dtype = t;
         }
@@ -51,7 +52,7 @@ static sample load(const char *name) {
 
 static void one(const char *name) {
     sample c = load(name);
-    float  row[128];
+    float  row[512];
     ph_err err = {0};
     int    wrong = 0;
     if (!c.want) return;
@@ -87,6 +88,56 @@ void test_storage_channels_golden(void) {
     one("tensor");
 }
 
+/* The same scales with and without a word of config.json; a block's size that does not fit is not believed.
+ */
+void test_storage_fp8_golden(void) {
+    one("fp8_blocks");
+    one("fp8_tensor");
+    one("float_rows");
+    one("float_vector");
+    sample     c = load("fp8_blocks"), r = load("float_rows");
+    ph_storage s = c.s;
+    if (!c.want || !r.want) return;
+    s.group_rows = s.group = 128;
+    CHECK(!s.form->check(&s, c.cols, NULL) && s.group_rows == 128 && s.group == 128);
+    s.group_rows = 64;
+    CHECK(!s.form->check(&s, c.cols, NULL) && s.group_rows == 128);
+    s = r.s, s.group_rows = s.group = 128;
+    CHECK(!s.form->check(&s, r.cols, NULL) && s.group_rows == 1 && s.group == 96);
+    /* Rows of 16384 have as many scales by rows as by blocks: the shape of the scales decides ... */
+    enum { COLS = 16384, AT = 130 };
+    static uint8_t big[256 * COLS];
+    static float   scale[256], row[COLS];
+    for (size_t i = 0; i < 256; i++) scale[i] = (float)(i + 1);
+    big[AT * COLS + 300] = 0x38; /* 1 */
+    big[5 * COLS + 300] = 0x38;
+    s = c.s, s.n_rows = 256;
+    s.plane[PH_PLANE_DATA] = (ph_plane){.bytes = big, .n = sizeof big, .dtype = PH_F8_E4M3};
+    s.plane[PH_PLANE_SCALE] =
+        (ph_plane){.bytes = scale, .n = sizeof scale, .dtype = PH_F32, .row_stride = sizeof(float)};
+    CHECK(!s.form->check(&s, COLS, NULL));
+    ph_storage_row(&s, AT, COLS, row);
+    CHECK(fabsf(row[300] - (AT + 1)) < 1e-6f);
+    s.plane[PH_PLANE_SCALE].row_stride = 128 * sizeof(float), s.group_rows = s.group = 0;
+    CHECK(!s.form->check(&s, COLS, NULL));
+    ph_storage_row(&s, AT, COLS, row);
+    CHECK(fabsf(row[300] - (128 + 2 + 1)) < 1e-6f);
+    /* ... and where that says nothing, config.json. */
+    s.n_rows = 128, s.plane[PH_PLANE_DATA].n = sizeof big / 2, s.plane[PH_PLANE_SCALE].n = sizeof scale / 2;
+    s.group_rows = s.group = 0;
+    CHECK(!s.form->check(&s, COLS, NULL));
+    ph_storage_row(&s, 5, COLS, row);
+    CHECK(fabsf(row[300] - 6) < 1e-6f);
+    s.group_rows = s.group = 128;
+    CHECK(!s.form->check(&s, COLS, NULL));
+    ph_storage_row(&s, 5, COLS, row);
+    CHECK(fabsf(row[300] - 3) < 1e-6f);
+}
+
+void test_storage_factor_golden(void) {
+    one("nvfp4_factor");
+}
+
 static void refuses(const char *what, ph_storage s, size_t cols, ph_rc code, const char *word) {
     ph_err err = {0};
     ph_rc  rc = s.form->check(&s, cols, &err);
@@ -95,10 +146,11 @@ static void refuses(const char *what, ph_storage s, size_t cols, ph_rc code, con
 
 /* A row an error sentence. */
 void test_storage_bad(void) {
-    sample     g = load("v1_desc_act"), a = load("awq"), c = load("rowwise");
+    sample g = load("v1_desc_act"), a = load("awq"), c = load("rowwise"), f = load("fp8_blocks"),
+           v = load("nvfp4_factor");
     int32_t    index[64] = {0};
     ph_storage s;
-    if (!g.want || !a.want || !c.want) return;
+    if (!g.want || !a.want || !c.want || !f.want || !v.want) return;
     s = g.s, s.bits = 3;
     refuses("bits", s, g.cols, PH_EUNSUP, "3 bits");
     refuses("odd row", g.s, g.cols + 1, PH_EMISMATCH, "no whole words");
@@ -129,5 +181,16 @@ void test_storage_bad(void) {
     refuses("channels scales", s, c.cols, PH_EMISMATCH, "23 scales");
     s = c.s, s.n_rows = 0;
     refuses("channels empty", s, c.cols, PH_EMISMATCH, "[0, 96]");
+    s = f.s, s.plane[PH_PLANE_SCALE].n = 5 * 4;
+    refuses("blocks of floats", s, f.cols, PH_EMISMATCH, "5 scales for a matrix of [136, 260]");
+    s = f.s, s.plane[PH_PLANE_SCALE].bytes = NULL, s.plane[PH_PLANE_SCALE].n = 0;
+    refuses("no scales", s, f.cols, PH_EMISMATCH, "0 scales");
+    s = v.s, s.n_rows = 9;
+    refuses("factor rows", s, v.cols, PH_EMISMATCH, "576 bytes of NVFP4 for a matrix of [9, 128]");
+    refuses("factor row", v.s, 100, PH_EFORMAT, "not whole NVFP4 blocks");
+    s = v.s, s.plane[PH_PLANE_SCALE].n = 8;
+    refuses("factors", s, v.cols, PH_EUNSUP, "8 bytes of scales (scale), where one number is read");
+    s = v.s, s.plane[PH_PLANE_SCALE].bytes = NULL;
+    refuses("no factor", s, v.cols, PH_EMISMATCH, "the scales (scale) are missing");
     CHECK(!ph_storage_form_find("bitsandbytes"));
 }
