@@ -1,10 +1,11 @@
-/* case_quant.c - block types: bytes to numbers and back, roundings, and GGUF models made of them.
+/* case_quant.c - block types: bytes to numbers and back, roundings, bytes with scales, and GGUF models.
  *
  * Unpacking is exact to one unit in the last place.  Packing gives the reference's bytes where both its
  * implementations agree on them; where a search is allowed, an error at most 2 % above the reference's.
  */
 #include "measure/case.h"
 
+#include "measure/quant_int8.h"
 #include "measure/quant_model.h"
 
 #include <math.h>
@@ -157,16 +158,18 @@ static void each_block(desk *d, const ph_json *blocks) {
 
 /* ---- rounding ---- */
 
-/* Floats to two bytes: any NaN for a NaN.  A list may hold the first of them only. */
+/* Floats to one or two bytes: any NaN for a NaN.  A list may hold the first of them only. */
 static ph_rc check_bits(desk *d, const ph_weight *from, const ph_weight *bits, ph_dtype t, ph_err *err) {
-    size_t n = ph_ref_count(bits), differing = 0;
-    if (from->dtype != PH_U32 || bits->dtype != PH_U16)
-        return PH_FAIL(err, PH_EFORMAT, "%s and %s must be U32 and U16", from->name, bits->name);
+    size_t   n = ph_ref_count(bits), differing = 0;
+    ph_dtype whole = ph_dtype_bytes(t) == 1 ? PH_U8 : PH_U16;
+    if (from->dtype != PH_U32 || bits->dtype != whole)
+        return PH_FAIL(err, PH_EFORMAT, "%s and %s must be U32 and %s", from->name, bits->name,
+                       ph_dtype_name(whole));
     if (n > ph_ref_count(from)) return ph_same_count(ph_ref_count(from), bits, err);
     for (size_t i = 0; i < n; i++) {
         uint32_t raw = (uint32_t)ph_ref_at(from, i);
         float    x, ours_back, ref_back;
-        uint16_t ours, ref = (uint16_t)ph_ref_at(bits, i);
+        uint16_t ours = 0, ref = (uint16_t)ph_ref_at(bits, i);
         memcpy(&x, &raw, sizeof x);
         ph_dtype_get(t)->pack(&ours, &x, 1);
         ph_dtype_get(t)->unpack(&ours_back, &ours, 1);
@@ -177,27 +180,35 @@ static ph_rc check_bits(desk *d, const ph_weight *from, const ph_weight *bits, p
     return PH_OK;
 }
 
+/* Pattern i of one byte is element i. */
+static ph_rc check_patterns(desk *d, const ph_weight *floats, ph_dtype t, ph_err *err) {
+    float   ours[256];
+    uint8_t pattern[256];
+    PH_TRY(ph_same_count(256, floats, err));
+    for (size_t i = 0; i < 256; i++) pattern[i] = (uint8_t)i;
+    ph_dtype_get(t)->unpack(ours, pattern, 256);
+    ph_figure(d->r, ulps(ours, floats, 256), 0, "%s: units in the last place", floats->name);
+    return PH_OK;
+}
+
 static const struct {
-    const char *tensor, *type; /* its type's name in dtype.def */
+    const char *tensor;
+    ph_dtype    type;
+    int         is_read; /* from bits to floats */
 } roundings[] = {
-    {"f16_bits_numpy", "F16"},           {"bf16_bits_torch", "BF16"},
-    {"bf16_bits_gguf", "BF16"},          {"float8_e4m3fn_from_f32", "F8_E4M3"},
-    {"float8_e5m2_from_f32", "F8_E5M2"},
+    {"f16_bits_numpy", PH_F16, 0},           {"bf16_bits_torch", PH_BF16, 0},
+    {"bf16_bits_gguf", PH_BF16, 0},          {"float8_e4m3fn_from_f32", PH_F8_E4M3, 0},
+    {"float8_e4m3fn_to_f32", PH_F8_E4M3, 1}, {"float8_e5m2_from_f32", PH_F8_E5M2, 0},
+    {"float8_e5m2_to_f32", PH_F8_E5M2, 1},
 };
 
 static void one_rounding(desk *d, const ph_tensors *t, size_t i) {
     ph_err           err = {0};
-    ph_rc            rc = PH_OK;
-    ph_dtype         type;
     const ph_weight *bits = ph_weights_find(&t->file.weights, roundings[i].tensor), *from;
     if (!bits || !ph_case_begin(d->r, "rounding %s", roundings[i].tensor)) return;
-    if (!ph_dtype_from_name(roundings[i].type, &type) || ph_dtype_bytes(type) != 2 ||
-        !ph_dtype_get(type)->pack) {
-        ph_case_skip(d->r, "the type %s is not read yet", roundings[i].type);
-    } else {
-        rc = ph_tensors_get(t, &from, "f32_bits", &err);
-        if (!rc) rc = check_bits(d, from, bits, type, &err);
-    }
+    ph_rc rc = roundings[i].is_read ? check_patterns(d, bits, roundings[i].type, &err)
+                                    : ph_tensors_get(t, &from, "f32_bits", &err);
+    if (!rc && !roundings[i].is_read) rc = check_bits(d, from, bits, roundings[i].type, &err);
     ph_case_end(d->r, rc, &err);
 }
 
@@ -212,13 +223,6 @@ static void rounding(desk *d, const ph_json *item) {
     ph_tensors_close(&t);
 }
 
-static void int8(desk *d) {
-    ph_err err = {0};
-    if (!ph_case_begin(d->r, "int8")) return;
-    ph_case_skip(d->r, "8-bit weights with scales a row, and 8-bit activations, come with compression");
-    ph_case_end(d->r, PH_OK, &err);
-}
-
 /* ---- the folder ---- */
 
 static void run(ph_report *r, const char *dir) {
@@ -227,14 +231,15 @@ static void run(ph_report *r, const char *dir) {
     desk        d = {.r = r, .dir = dir};
     ph_rc       rc = ph_golden_json(&doc, dir, "manifest.json", &err);
     ph_json     root = ph_json_root(&doc), blocks = ph_json_get(&root, "blocks");
-    ph_json     round = ph_json_get(&root, "rounding"), models = ph_json_get(&root, "gguf_models");
+    ph_json     round = ph_json_get(&root, "rounding"), bytes = ph_json_get(&root, "int8"),
+            models = ph_json_get(&root, "gguf_models");
     if (!rc) rc = ph_arena_open_growing(&d.arena, 64 << 10, &err);
     if (!rc && ph_json_count(&blocks)) rc = ph_tensors_open(&d.blocks, dir, "blocks.safetensors", &err);
     if (rc && ph_case_begin(r, "manifest.json")) ph_case_end(r, rc, &err);
     if (!rc) {
         each_block(&d, &blocks);
         if (ph_json_has(&root, "rounding")) rounding(&d, &round);
-        if (ph_json_has(&root, "int8")) int8(&d);
+        if (ph_json_has(&root, "int8")) ph_quant_int8(r, dir, &bytes);
         ph_quant_models(r, dir, &models);
     }
     ph_tensors_close(&d.blocks);
@@ -242,4 +247,5 @@ static void run(ph_report *r, const char *dir) {
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_quant = {"quant", "block types, roundings, GGUF models", claims, run};
+const ph_case_kind ph_case_quant = {"quant", "block types, roundings, bytes with scales, GGUF models", claims,
+                                    run};

