@@ -18,7 +18,6 @@
 typedef struct work {
     const ph_convert  *c;
     ph_convert_report *report;
-    const ph_model    *m;
     const ph_hfdir    *hf;
     const ph_weights  *w;   /* as the directory has them */
     unsigned          *use; /* [w->n] */
@@ -100,12 +99,8 @@ static ph_rc write_file(const work *w, ph_err *err) {
 
 ph_rc ph_convert_carry(const ph_convert *c, ph_convert_report *report, const ph_model *m, ph_arena *arena,
                        ph_err *err) {
-    work w = {.c = c,
-              .report = report,
-              .m = m,
-              .hf = &m->source.hf,
-              .w = ph_source_weights(&m->source),
-              .arena = arena};
+    work w = {
+        .c = c, .report = report, .hf = &m->source.hf, .w = ph_source_weights(&m->source), .arena = arena};
     report->is_carried = 1;
     PH_TRY(ph_use_find(&w.use, m, w.w, arena, err));
     return write_file(&w, err);

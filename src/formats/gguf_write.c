@@ -229,7 +229,7 @@ static ph_rc write_all(FILE *to, const ph_gguf_meta *m, const ph_weight *at, siz
     u32(to, 3);
     u64(to, n);
     u64(to, m->n_kv);
-    fwrite(m->bytes, 1, m->n, to);
+    if (m->n) fwrite(m->bytes, 1, m->n, to);
     PH_TRY(tensor_table(to, at, n, alignment, err));
     pad(to, alignment);
     for (size_t i = 0; i < n; i++) {

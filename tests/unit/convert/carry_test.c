@@ -65,7 +65,7 @@ static void same_dirs(place *p, const char *a, const char *b) {
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         ph_file f, g;
-        int     has_f, has_g;
+        int     has_f = 0, has_g = 0;
         CHECK(!ph_hfdir_take(&x, names[i], &f, &has_f, NULL) &&
               !ph_hfdir_take(&y, names[i], &g, &has_g, NULL));
         CHECK_SAY(has_f == has_g && f.n == g.n && (!f.n || !memcmp(f.bytes, g.bytes, f.n)), "%s of %s",

@@ -207,7 +207,7 @@ void test_carried_by_others(void) {
     ph_gguf_forget(&g); /* nothing below may notice */
     for (size_t i = 0; i < 4; i++) {
         ph_file a, b;
-        int     has_a, has_b;
+        int     has_a = 0, has_b = 0;
         CHECK(!ph_hfdir_take(&from, names[i], &a, &has_a, &err) &&
               !ph_hfdir_take(&d, names[i], &b, &has_b, &err));
         CHECK_SAY(has_a == has_b && a.n == b.n && (!a.n || !memcmp(a.bytes, b.bytes, a.n)), "%s", names[i]);
