@@ -286,6 +286,17 @@ static void remove_model(const char *folder) {
     CHECK(!system(command));
 }
 
+/* A directory without the shares of the axes is refused as a file is. */
+void test_mmproj_axes(void) {
+    char      model[32];
+    ph_model *m;
+    ph_err    err = {0};
+    copy_model("vlm_qwen2vl", "sed -zi 's/\"mrope_section\": \\[[^]]*\\],//' config.json", model);
+    CHECK(ph_model_open(&m, model, NULL, &err) == PH_EFORMAT);
+    CHECK_SAY(strstr(err.msg, "rope_scaling's mrope_section is missing"), "%s", err.msg);
+    remove_model(model);
+}
+
 /* Layers that see the whole frame: a rule where there is one, else their list; the same come back. */
 void test_mmproj_full_layers(void) {
     static const struct {

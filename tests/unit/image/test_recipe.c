@@ -187,6 +187,40 @@ void test_recipe_params(void) {
     CHECK(ph_recipe_init_from_params(&r, &p, &err) == PH_EUNSUP && strstr(err.msg, "idefics3"));
 }
 
+/* What only some kinds take from there: canvases, numbers of tiles, areas, how videos are sampled. */
+void test_recipe_params_of_kinds(void) {
+    ph_recipe_params p = {.projector = "mlp",
+                          .image_size = 56,
+                          .patch_size = 14,
+                          .n_pinpoints = 2,
+                          .pinpoint = {{56, 112}, {168, 56}},
+                          .mean = {0.5, 0.5, 0.5},
+                          .std = {0.5, 0.5, 0.5}};
+    ph_recipe        r, q;
+    ph_err           err = {0};
+    CHECK(!ph_recipe_init_from_params(&r, &p, &err));
+    CHECK(!strcmp(r.processor, "LlavaNextImageProcessor") && r.n_pinpoints == 2 && r.pinpoint[0][0] == 112 &&
+          r.pinpoint[0][1] == 56 && r.pinpoint[1][0] == 56 && r.pinpoint[1][1] == 168);
+    q = r, q.pinpoint[1][0] = 112;
+    CHECK(ph_recipe_same(&r, &r) && !ph_recipe_same(&r, &q));
+    p.projector = "internvl";
+    CHECK(ph_recipe_init_from_params(&r, &p, &err) == PH_EUNSUP && strstr(err.msg, "known are mlp"));
+    p.n_pinpoints = 0;
+    CHECK(!ph_recipe_init_from_params(&r, &p, &err) && r.do_split && r.tiles_min == 1 && r.tiles_max == 12);
+    p.tiles_min = p.tiles_max = 1;
+    CHECK(!ph_recipe_init_from_params(&q, &p, &err) && q.tiles_max == 1 && !ph_recipe_same(&r, &q));
+    r = q, r.do_split = 0, r.tiles_max = 12; /* one tile, said otherwise */
+    CHECK(ph_recipe_same(&r, &q));
+    p.projector = "qwen2vl_merger", p.image_size = 560, p.min_pixels = 784, p.max_pixels = 7840, p.merge = 4;
+    CHECK(!ph_recipe_init_from_params(&r, &p, &err) && r.pack_merge == 4 && r.pack_patch == 14);
+    p.is_video = 1, p.frames_max = 9, p.fps = 0.5;
+    CHECK(!ph_recipe_init_from_params(&q, &p, &err) && q.frames_max == 9 && q.size.longest_edge == 7840);
+    CHECK(!strcmp(q.processor, "Qwen2VLVideoProcessor") && fabs(q.mean[0] - 0.5) < 1e-9 &&
+          !ph_recipe_same(&r, &q));
+    p.min_pixels = 8000;
+    CHECK(ph_recipe_init_from_params(&q, &p, &err) == PH_EFORMAT && strstr(err.msg, "at least 8000"));
+}
+
 /* The processor's config may hold the recipe; the tower's sizes come from the model's. */
 void test_recipe_documents(void) {
     static const char outer[] =
