@@ -2,6 +2,7 @@
 # The public gguf package reads what we convert and quantise, and we read what it writes.  Needs python3 with pip and a
 # network for gguf and numpy.
 : "${PINHOLE:=build/pinhole}" "${BUILD:=build}"
+export PYTHONDONTWRITEBYTECODE=1
 python=$BUILD/system-venv/bin/python
 if ! "$python" -c 'import gguf, numpy' 2> /dev/null; then
     python3 -m venv "$BUILD/system-venv" && "$BUILD/system-venv/bin/pip" -q install gguf==0.19.0 numpy || { echo "cannot install gguf and numpy"; exit 77; }
