@@ -59,7 +59,7 @@ for case in manifest["cases"]:
     print("llm_phi3_fused %s: off by %.2g" % (case["name"], off))
     assert off < 1e-5
 
-config.update(max_position_embeddings=1024, original_max_position_embeddings=256, partial_rotary_factor=0.75)
+config.update(max_position_embeddings=2048, original_max_position_embeddings=512, partial_rotary_factor=0.75)
 config["rope_scaling"] = {"type": "longrope", "short_factor": [1.0, 1.05, 1.1, 1.4, 2.1, 3.0], "long_factor": [1.0, 1.5, 3.0, 9.0, 20.0, 40.0]}
 os.makedirs(DST + "/golden", exist_ok=True)
 for f in os.listdir(OLD):
