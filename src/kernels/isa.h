@@ -4,9 +4,12 @@
 
 #include "kernels/kernels.h"
 
+/* Beside the CPU's bits, one that no CPU has: only naming the set brings it. */
+#define PH_ISA_UNTRIED (1u << 31)
+
 typedef struct ph_isa {
     const char *name;
-    unsigned    needs;              /* PH_CPU_* bits, all of them */
+    unsigned    needs;              /* PH_CPU_* bits, all of them, and perhaps PH_ISA_UNTRIED */
     void (*install)(ph_kernels *k); /* writes the slots that this set has, leaves the others */
 } ph_isa;
 

@@ -57,14 +57,15 @@ ph_rc ph_kernels_features(const char *force, unsigned *out, ph_err *err) {
         return PH_OK;
     }
     for (size_t i = 0; i < ph_n_isas; i++) {
+        unsigned needs = ph_isas[i].needs & ~PH_ISA_UNTRIED;
         upto |= ph_isas[i].needs;
         if (strcmp(ph_isas[i].name, force)) continue;
-        if (!has(cpu, ph_isas[i].needs))
+        if (!has(cpu, needs))
             return PH_FAIL(
                 err, PH_EMACHINE,
                 "PINHOLE_ISA=%s: this CPU lacks feature bits 0x%x of the 0x%x it needs; the best here is %s",
-                force, ph_isas[i].needs & ~cpu, ph_isas[i].needs, ph_kernels_isa(cpu));
-        *out = cpu & upto;
+                force, needs & ~cpu, needs, ph_kernels_isa(cpu));
+        *out = (cpu | (ph_isas[i].needs & PH_ISA_UNTRIED)) & upto;
         return PH_OK;
     }
     list_names(names, sizeof names);

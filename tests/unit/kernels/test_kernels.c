@@ -6,6 +6,7 @@
 #include <string.h>
 
 void test_kernels_features(void);
+void test_kernels_untried(void);
 void test_kernels_overlay(void);
 void test_kernels_linear(void);
 
@@ -21,10 +22,23 @@ void test_kernels_features(void) {
     for (size_t i = 0; i < ph_n_isas; i++) {
         const ph_isa *isa = &ph_isas[i];
         ph_rc         rc = ph_kernels_features(isa->name, &f, &err);
-        if ((cpu & isa->needs) == isa->needs) {
-            CHECK(rc == PH_OK && (f & ~cpu) == 0 && !strcmp(ph_kernels_isa(f), isa->name));
+        unsigned      needs = isa->needs & ~PH_ISA_UNTRIED;
+        if ((cpu & needs) == needs) {
+            CHECK(rc == PH_OK && (f & ~cpu & ~PH_ISA_UNTRIED) == 0 && !strcmp(ph_kernels_isa(f), isa->name));
+            CHECK((f & PH_ISA_UNTRIED) == (isa->needs & PH_ISA_UNTRIED));
         } else
             CHECK(rc == PH_EMACHINE);
+    }
+}
+
+/* A set that no machine has run is nobody's best unless it is named. */
+void test_kernels_untried(void) {
+    CHECK(!(ph_cpu_features() & PH_ISA_UNTRIED));
+    for (size_t i = 0; i < ph_n_isas; i++) {
+        int         is_used;
+        const char *name = ph_kernels_isa_at(i, ~PH_ISA_UNTRIED, &is_used);
+        CHECK(is_used == !(ph_isas[i].needs & PH_ISA_UNTRIED));
+        CHECK(is_used || strcmp(ph_kernels_isa(~PH_ISA_UNTRIED), name));
     }
 }
 
