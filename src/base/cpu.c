@@ -2,8 +2,9 @@
  *
  * On x86 the bits come from CPUID, and each is believed only if XCR0 says that
  * the operating system saves the registers it needs (Intel SDM vol. 1, 13.3 and
- * 14.3).  AMX needs a permission on top (arch_prctl ARCH_REQ_XCOMP_PERM); who
- * uses it asks for it.  On aarch64 the kernel tells in the auxiliary vector.
+ * 14.3).  AMX needs the kernel's permission on top (Documentation/arch/x86/xstate.rst):
+ * it is asked for here, once a process, and AMX is not there where it is refused.  On aarch64 the kernel
+ * tells in the auxiliary vector.
  *
  * A container may own half a core of a machine with a hundred: the count honours
  * the affinity mask and the CPU quota of cgroup v2 or v1, the quota rounded up.
@@ -20,6 +21,7 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 
 static uint64_t xcr0(void) {
     uint32_t lo, hi;
@@ -32,6 +34,19 @@ enum { SAVES_AVX = 0x6, SAVES_AVX512 = 0xe6, SAVES_AMX = 0x60000 };
 
 static unsigned bit(unsigned reg, int at, unsigned feature) {
     return reg >> at & 1 ? feature : 0;
+}
+
+/* Tiles are large and saved only for who may have them: a process asks once, for all its threads, and the
+ * kernel says no when a signal stack is too small for them.  Older kernels know neither call. */
+static int may_use_tiles(void) {
+    enum { GET_PERMITTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 }; /* Linux's asm/prctl.h */
+    uint64_t permitted = 0;
+#if defined(__x86_64__)
+    if (!syscall(SYS_arch_prctl, GET_PERMITTED, &permitted) && permitted >> TILE_DATA & 1) return 1;
+    return !syscall(SYS_arch_prctl, REQUEST, TILE_DATA);
+#else
+    return (int)permitted;
+#endif
 }
 
 unsigned ph_cpu_features(void) {
@@ -47,7 +62,7 @@ unsigned ph_cpu_features(void) {
     if ((saved & SAVES_AVX512) == SAVES_AVX512 && (b >> 16 & 1))
         f |= PH_CPU_AVX512F | bit(b, 17, PH_CPU_AVX512DQ) | bit(b, 30, PH_CPU_AVX512BW) |
              bit(b, 31, PH_CPU_AVX512VL) | bit(c, 11, PH_CPU_AVX512VNNI);
-    if ((saved & SAVES_AMX) == SAVES_AMX && (d >> 24 & 1))
+    if ((saved & SAVES_AMX) == SAVES_AMX && (d >> 24 & 1) && may_use_tiles())
         f |= PH_CPU_AMX_TILE | bit(d, 25, PH_CPU_AMX_INT8) | bit(d, 22, PH_CPU_AMX_BF16);
     if (leaves1 < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d)) return f;
     f |= bit(a, 4, PH_CPU_AVXVNNI);

@@ -58,7 +58,8 @@ typedef struct ph_rows16 {
 typedef void ph_dot_fn(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,
                        const void *restrict w, size_t w_stride, size_t rows, size_t cols,
                        void *restrict scratch);
-#define PH_DOT_SCRATCH(k) (48 * (size_t)(k) + 4096)
+/* Sixteen or thirty-two columns of k elements, or a chunk of k of 128 columns. */
+#define PH_DOT_SCRATCH(k) (48 * (size_t)(k) + 4096 > 112640 ? 48 * (size_t)(k) + 4096 : 112640)
 /* The product by integers for weights stored as t; NULL where this instruction set has none that is fast. */
 ph_dot_fn *ph_dot_of(const struct ph_kernels *k, ph_dtype t);
 /* Bytes of a ph_rows16's planes, each rounded up to 64; and the same placed in memory that large, 64-byte

@@ -14,169 +14,12 @@
  */
 #include "kernels/isa.h"
 
-#include "base/asan.h"
+#include "kernels/vnni/vnni_block.h"
 
-#include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define INLINE static inline
-#define UNROLL
-#elif defined(__clang__)
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
-enum { PART = 32, LANES = 16, ROWS = 4, VECTORS = 2, FEW = 4 };
-
-/* Scales of sixteen columns for one part; d[1] and m where the type has them. */
-typedef struct scales {
-    __m512 d[2], m;
-} scales;
-
-/* What a superblock of sixteen columns says once. */
-typedef struct head {
-    __m512  d, dmin;
-    __m512i word[4];
-} head;
-
-typedef struct form {
-    size_t elements, bytes;
-    int    is_halved, has_min, zero_shift; /* zero = 1 << zero_shift; -1: none */
-    __m256i (*bytes_of)(const uint8_t *block, size_t j);
-    void (*head_of)(head *h, const uint8_t *w, __m512i at);
-    void (*scales_of)(scales *s, const head *h, size_t j);
-} form;
-
-/* ---- what the types mean ---- */
-
-INLINE __m512i gather(const uint8_t *w, __m512i at) {
-    return _mm512_i32gather_epi32(at, (const void *)w, 1);
-}
-
-INLINE __m512 halves(__m512i low16) {
-    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(low16));
-}
-
-INLINE __m256i nibbles(const uint8_t *q) {
-    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)q), low = _mm_set1_epi8(15);
-    return _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(b, 4), low), _mm_and_si128(b, low));
-}
-
-INLINE void head_small(head *h, const uint8_t *w, __m512i at) {
-    __m512i both = gather(w, at);
-    h->d = halves(both);
-    h->dmin = halves(_mm512_srli_epi32(both, 16));
-}
-
-INLINE void scales_small(scales *s, const head *h, size_t j) {
-    (void)j;
-    s->d[0] = h->d;
-    s->m = h->dmin;
-}
-
-INLINE __m256i bytes_Q8_0(const uint8_t *b, size_t j) {
-    (void)j;
-    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(const void *)(b + 2)),
-                            _mm256_set1_epi8((char)0x80));
-}
-
-INLINE __m256i bytes_Q4_0(const uint8_t *b, size_t j) {
-    (void)j;
-    return nibbles(b + 2);
-}
-
-INLINE __m256i bytes_Q4_1(const uint8_t *b, size_t j) {
-    (void)j;
-    return nibbles(b + 4);
-}
-
-INLINE __m256i bytes_Q4_K(const uint8_t *b, size_t j) {
-    __m256i q = _mm256_loadu_si256((const __m256i *)(const void *)(b + 16 + j / 2 * PART));
-    if (j % 2) q = _mm256_srli_epi16(q, 4);
-    return _mm256_and_si256(q, _mm256_set1_epi8(15));
-}
-
-INLINE void head_Q4_K(head *h, const uint8_t *w, __m512i at) {
-    head_small(h, w, at);
-    UNROLL
-    for (int i = 0; i < 3; i++) h->word[i] = gather(w + 4 + 4 * i, at);
-}
-
-INLINE __m512i byte_of(__m512i word, size_t j) {
-    return _mm512_and_si512(_mm512_srli_epi32(word, (unsigned)(8 * j)), _mm512_set1_epi32(255));
-}
-
-/* Eight 6-bit scales and minima in twelve bytes, of sixteen columns. */
-INLINE void scales_Q4_K(scales *s, const head *h, size_t j) {
-    const __m512i six = _mm512_set1_epi32(63), four = _mm512_set1_epi32(15);
-    __m512i       scale, least;
-    if (j < 4) {
-        scale = _mm512_and_si512(byte_of(h->word[0], j), six);
-        least = _mm512_and_si512(byte_of(h->word[1], j), six);
-    } else {
-        __m512i low = byte_of(h->word[2], j - 4), a = byte_of(h->word[0], j - 4),
-                b = byte_of(h->word[1], j - 4);
-        scale = _mm512_or_si512(_mm512_and_si512(low, four), _mm512_slli_epi32(_mm512_srli_epi32(a, 6), 4));
-        least = _mm512_or_si512(_mm512_srli_epi32(low, 4), _mm512_slli_epi32(_mm512_srli_epi32(b, 6), 4));
-    }
-    s->d[0] = _mm512_mul_ps(h->d, _mm512_cvtepi32_ps(scale));
-    s->m = _mm512_mul_ps(h->dmin, _mm512_cvtepi32_ps(least));
-    s->m = _mm512_xor_ps(s->m, _mm512_set1_ps(-0.0f));
-}
-
-INLINE __m256i bytes_Q6_K(const uint8_t *b, size_t j) {
-    size_t  quarter = j % 4;
-    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)(b + j / 4 * 64 + quarter % 2 * PART));
-    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(b + 128 + j / 4 * PART));
-    if (quarter >= 2) low = _mm256_srli_epi16(low, 4);
-    high = quarter == 0   ? _mm256_slli_epi16(high, 4)
-           : quarter == 1 ? _mm256_slli_epi16(high, 2)
-           : quarter == 2 ? high
-                          : _mm256_srli_epi16(high, 2);
-    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)),
-                           _mm256_and_si256(high, _mm256_set1_epi8(48)));
-}
-
-INLINE void head_Q6_K(head *h, const uint8_t *w, __m512i at) {
-    h->d = halves(_mm512_srli_epi32(gather(w + 206, at), 16)); /* the last two bytes of the block */
-    UNROLL
-    for (int i = 0; i < 4; i++) h->word[i] = gather(w + 192 + 4 * i, at);
-}
-
-INLINE void scales_Q6_K(scales *s, const head *h, size_t j) {
-    UNROLL
-    for (size_t i = 0; i < 2; i++) {
-        unsigned up = (unsigned)(24 - 8 * (j * 2 % 4 + i));
-        __m512i  scale = _mm512_srai_epi32(_mm512_slli_epi32(h->word[j / 2], up), 24);
-        s->d[i] = _mm512_mul_ps(h->d, _mm512_cvtepi32_ps(scale));
-    }
-}
-
-/* ---- sixteen columns ---- */
-
-/* Where the columns' blocks begin; those past the last repeat it. */
-INLINE __m512i places(size_t w_stride, size_t cols) {
-    __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    lane = _mm512_min_epi32(lane, _mm512_set1_epi32((int)cols - 1));
-    return _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)w_stride));
-}
-
-/* Columns i and 4 + i (+ 8 for the second four) side by side: what both trees below begin with. */
-INLINE void pairs(const form *f, __m512i v[8], const uint8_t *w, size_t w_stride, size_t cols, size_t j) {
-    UNROLL
-    for (size_t i = 0; i < 8; i++) {
-        size_t a = i % 4 + i / 4 * 8, b = a + 4;
-        a = a < cols ? a : cols - 1;
-        b = b < cols ? b : cols - 1;
-        v[i] = _mm512_inserti64x4(_mm512_castsi256_si512(f->bytes_of(w + a * w_stride, j)),
-                                  f->bytes_of(w + b * w_stride, j), 1);
-    }
-}
+enum { ROWS = 4, VECTORS = 2, FEW = 4 };
 
 /* Eight vectors of two times eight partial sums to sixteen sums, in order of columns. */
 INLINE __m512i sum_columns(const __m512i v[8]) {
@@ -262,48 +105,6 @@ INLINE void stream(const form *f, float *y, const int8_t *hi, const int8_t *lo, 
 }
 
 /* ---- more rows ---- */
-
-/* A part of sixteen columns in scratch: eight vectors of four bytes a column, then the scales. */
-typedef struct packed {
-    __m512i q[8];
-    __m512  d[2], m;
-} packed;
-
-INLINE void interleave(const __m512i v[8], __m512i out[8]) {
-    __m512i c[2][4];
-    UNROLL
-    for (int i = 0; i < 2; i++) {
-        const __m512i *p = &v[4 * i];
-        __m512i        a0 = _mm512_unpacklo_epi32(p[0], p[1]), a1 = _mm512_unpackhi_epi32(p[0], p[1]);
-        __m512i        b0 = _mm512_unpacklo_epi32(p[2], p[3]), b1 = _mm512_unpackhi_epi32(p[2], p[3]);
-        c[i][0] = _mm512_unpacklo_epi64(a0, b0), c[i][1] = _mm512_unpackhi_epi64(a0, b0);
-        c[i][2] = _mm512_unpacklo_epi64(a1, b1), c[i][3] = _mm512_unpackhi_epi64(a1, b1);
-    }
-    UNROLL
-    for (int t = 0; t < 4; t++) {
-        out[t] = _mm512_shuffle_i64x2(c[0][t], c[1][t], 0x88);
-        out[t + 4] = _mm512_shuffle_i64x2(c[0][t], c[1][t], 0xdd);
-    }
-}
-
-INLINE void pack(const form *f, packed *out, const uint8_t *w, size_t w_stride, size_t k, size_t cols) {
-    const __m512i at = places(w_stride, cols);
-    for (size_t i = 0; i < k; i += f->elements, w += f->bytes) {
-        head h;
-        f->head_of(&h, w, at);
-        UNROLL
-        for (size_t j = 0; j < f->elements / PART; j++, out++) {
-            __m512i v[8];
-            scales  s;
-            f->scales_of(&s, &h, j);
-            pairs(f, v, w, w_stride, cols, j);
-            interleave(v, out->q);
-            out->d[0] = s.d[0];
-            if (f->is_halved) out->d[1] = s.d[1];
-            if (f->has_min) out->m = s.m;
-        }
-    }
-}
 
 INLINE __m512i four(const int8_t *q) {
     int32_t bytes;
@@ -392,13 +193,13 @@ INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, co
     }
     for (size_t c = 0; c < cols; c += VECTORS * LANES) {
         size_t left = cols - c;
-        pack(f, p, w + c * w_stride, w_stride, x->k, left < LANES ? left : LANES);
+        pack(f, p, sizeof *p, w + c * w_stride, w_stride, x->k, left < LANES ? left : LANES, 0);
         if (left <= LANES) {
             strip(f, &y[c], y_stride, x, p, rows, 1, left);
             continue;
         }
         size_t second = left - LANES < LANES ? left - LANES : LANES;
-        pack(f, p + parts, w + (c + LANES) * w_stride, w_stride, x->k, second);
+        pack(f, p + parts, sizeof *p, w + (c + LANES) * w_stride, w_stride, x->k, second, 0);
         strip(f, &y[c], y_stride, x, p, rows, VECTORS, LANES + second);
     }
 }
@@ -410,11 +211,8 @@ INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, co
         const form f = {elements, bytes, halved, min, zero, bytes_##T, head, scales};                        \
         dot(&f, y, y_stride, x, w, w_stride, rows, cols, scratch);                                           \
     }
-DOT(Q8_0, 32, 34, 0, 0, 7, head_small, scales_small)
-DOT(Q4_0, 32, 18, 0, 0, 3, head_small, scales_small)
-DOT(Q4_1, 32, 20, 0, 1, -1, head_small, scales_small)
-DOT(Q4_K, 256, 144, 0, 1, -1, head_Q4_K, scales_Q4_K)
-DOT(Q6_K, 256, 210, 1, 0, 5, head_Q6_K, scales_Q6_K)
+BLOCK_TYPES_OF_32(DOT)
+BLOCK_TYPES_OF_16(DOT)
 
 /* ---- rows to 16 bits ---- */
 

@@ -4,10 +4,21 @@
 #include "tests/unit/unit.h"
 
 #include <sched.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+static int may_use_tiles(void) {
+#if defined(__x86_64__)
+    uint64_t permitted = 0;
+    return !syscall(SYS_arch_prctl, 0x1022, &permitted) && (permitted >> 18 & 1);
+#else
+    return 0;
+#endif
+}
 
 void test_cpu_features(void) {
     unsigned f = ph_cpu_features();
@@ -26,6 +37,9 @@ void test_cpu_features(void) {
     if (f & (PH_CPU_AVX512BW | PH_CPU_AVX512VL | PH_CPU_AVX512VNNI | PH_CPU_AVX512BF16))
         CHECK(f & PH_CPU_AVX512F);
     if (f & (PH_CPU_AMX_INT8 | PH_CPU_AMX_BF16)) CHECK(f & PH_CPU_AMX_TILE);
+    /* AMX is there only with the permission to use it, and asking again changes nothing. */
+    CHECK(!(f & PH_CPU_AMX_TILE) || may_use_tiles());
+    CHECK(ph_cpu_features() == f);
     ph_cpu_name(name, sizeof name);
     CHECK_SAY(*name && name[strlen(name) - 1] != ' ' && !strstr(name, "  "), "\"%s\"", name);
     ph_cpu_name(tiny, sizeof tiny);
