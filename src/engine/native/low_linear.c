@@ -31,7 +31,9 @@ enum {
     ROWS_MAX = 32, /* rows of a unit: enough to pay for unpacking a row of weights */
     ROWS16_MAX = 96, /* the same where sixteen columns are interleaved first */
     COLS_MIN = 8,
-    TEMP_FLOATS = 4096,
+    COLS16_MIN = 16, /* the same by integers: what goes together there */
+    MANY_ROWS = 16,  /* by integers, from here on a unit's columns share its rows, laid out by the kernel */
+    TEMP_COLS = 128, /* of a unit with all its rows */
 };
 
 typedef struct part {
@@ -316,6 +318,11 @@ static size_t row_block_of(const fused *f, size_t rows) {
     return block ? block : 1;
 }
 
+/* Floats of one block of results. */
+static size_t temp_floats(const fused *f) {
+    return TEMP_COLS * (size_t)(f->n_dots ? ROWS16_MAX : ROWS_MAX);
+}
+
 /* A worker's memory: normalised rows | the rows in 16 bits | the kernel's scratch | one block of results. */
 static size_t normed_bytes(const fused *f, size_t rows) {
     /* With integers alone a row is normalised, turned and forgotten. */
@@ -337,7 +344,7 @@ static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, 
     const fused *f = s->data;
     size_t       rows = rows_of(p, f, size);
     (void)err;
-    *out = normed_bytes(f, rows) + rows16_bytes(f, rows) + kernel_bytes(f) + TEMP_FLOATS * sizeof(float);
+    *out = normed_bytes(f, rows) + rows16_bytes(f, rows) + kernel_bytes(f) + temp_floats(f) * sizeof(float);
     return PH_OK;
 }
 
@@ -349,12 +356,14 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     f->row_block = row_block_of(f, f->rows);
     for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
     size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
-    size_t block = (f->n_dots ? 4 : 1) * PH_UNIT_MACS / (f->row_block * f->k);
+    size_t grain = f->n_dots ? COLS16_MIN : COLS_MIN;
+    size_t macs = (f->n_dots ? f->row_block < MANY_ROWS ? 4 : 32 : 1) * (size_t)PH_UNIT_MACS;
+    size_t block = macs / (f->row_block * f->k);
     /* Enough units that nobody waits long for the last one, unless the whole is hardly worth a barrier. */
     if (hands > 1 && f->rows * cols * f->k > PH_UNIT_MACS / 32)
         block = at_most(block, cols * row_blocks / (4 * hands));
-    block = at_most(block, TEMP_FLOATS / f->row_block) / COLS_MIN * COLS_MIN;
-    f->col_block = block ? block : COLS_MIN;
+    block = at_most(block, temp_floats(f) / f->row_block) / grain * grain;
+    f->col_block = block ? block : grain;
     f->col_blocks = 0;
     for (int i = 0; i < f->n_parts; i++) {
         part  *t = &f->part[i];
@@ -374,7 +383,7 @@ typedef struct desk {
     float       *normed;
     ph_rows16    rows16;
     void        *kernel; /* scratch of the products */
-    float       *temp;   /* [TEMP_FLOATS] */
+    float       *temp;   /* [temp_floats] */
     const float *x;      /* the rows as floats, normalised; only for parts by floats */
 } desk;
 
