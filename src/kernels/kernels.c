@@ -99,6 +99,13 @@ ph_linear ph_linear_of(const ph_kernels *k, ph_dtype t) {
     return l;
 }
 
+ph_attend_fn *ph_attend_of(const ph_kernels *k, ph_dtype t) {
+    size_t        at = slot_of("attend_", t);
+    ph_attend_fn *fn = NULL;
+    if (at != SIZE_MAX) memcpy(&fn, (const char *)k + at, sizeof fn);
+    return fn;
+}
+
 ph_dot_fn *ph_dot_of(const ph_kernels *k, ph_dtype t) {
     size_t     at = slot_of("dot_", t);
     ph_kernels ref;

@@ -72,11 +72,14 @@ ph_rows16 ph_rows16_in(void *memory, size_t rows, size_t k);
  *                   s = scale * q[i] . k[j];  if (softcap > 0) s = softcap * tanh(s / softcap)
  *                   (m, l, acc)[i] absorb (s, v[j])
  *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride, stored
- * as T; m, l: [n_q]; acc: [n_q, dv], packed.  Start with m = -INFINITY, l = 0, acc = 0; the answer is acc / l
- * after the last block (l = 0: no key was seen).  Block borders change the last bits, so callers keep them
- * fixed (64 keys). A query with hi[i] <= lo[i] is left as it was; otherwise hi[i] - lo[i] <= PH_ATTEND_KEYS.
- *               A key whose score is -inf weighs 0, also before any other was seen; NaN passes into l and
- * acc. Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j sum |scale q k_j|) * max_j |v_j|. */
+ * as T (strides are multiples of its block; a row's last block may be partly empty, with zeros); m, l: [n_q];
+ * acc: [n_q, dv], packed. Q4_1 alone has its keys by channel: k: [d, 64] stride k_stride, all 64 keys
+ * readable whatever lo and hi are. Stored numbers are widened with at most one rounding.  Start with m =
+ * -INFINITY, l = 0, acc = 0; the answer is acc / l after the last block (l = 0: no key was seen).  Block
+ * borders change the last bits, so callers keep them fixed (64 keys). A query with hi[i] <= lo[i] is left as
+ * it was; otherwise hi[i] - lo[i] <= PH_ATTEND_KEYS. A key whose score is -inf weighs 0, also before any
+ * other was seen; NaN passes into l and acc. Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j
+ * sum |scale q k_j|) * max_j |v_j|. */
 #define PH_ATTEND_KEYS 64
 typedef struct ph_attend {
     float         *acc, *m, *l;
@@ -87,6 +90,9 @@ typedef struct ph_attend {
     float          scale, softcap;
     float         *scratch; /* [n_q, PH_ATTEND_KEYS] */
 } ph_attend;
+typedef void ph_attend_fn(const ph_attend *a);
+/* attend_T for keys and values stored as t; NULL: there is none, no cache can be of that type. */
+ph_attend_fn *ph_attend_of(const struct ph_kernels *k, ph_dtype t);
 
 /* rmsnorm       y = x / sqrt(mean(x^2) + eps) * (g + g_add)    per row of n; g_add is 0 or 1 (Gemma)
  * layernorm     y = (x - mean) / sqrt(var + eps) * g + b       per row of n; b may be NULL

@@ -13,27 +13,67 @@ enum { BLOCKS = 3, KEYS = BLOCKS * PH_ATTEND_KEYS };
 
 typedef struct problem {
     size_t   n_q, d, dv, q_stride, k_stride, v_stride;
-    float   *q, *k, *v; /* what is stored, as floats */
-    void    *ks, *vs;   /* stored */
-    int32_t *lo, *hi;   /* [n_q], over all KEYS */
+    float   *q, *k, *v;      /* what is stored, as floats: [KEYS] rows of k_stride and v_stride */
+    void    *ks, *vs;        /* stored */
+    size_t   k_step, v_step; /* bytes from block to block */
+    int32_t *lo, *hi;        /* [n_q], over all KEYS */
     float    scale, softcap;
 } problem;
 
 typedef void attend_fn(const ph_attend *a);
 
+static size_t stored_bytes(ph_dtype t, size_t n) {
+    return n / ph_dtype_block(t) * ph_dtype_bytes(t);
+}
+
+static size_t whole_blocks(ph_dtype t, size_t n) {
+    return (n + ph_dtype_block(t) - 1) / ph_dtype_block(t) * ph_dtype_block(t);
+}
+
+/* Q4_1 is the type whose keys stand channel by channel. */
+static int by_channel(ph_dtype t) {
+    return t == PH_Q4_1;
+}
+
 /* Floats, rounded to the stored type and stored there. */
 static void *store(ph_dtype t, float *x, size_t n) {
-    uint8_t *out = ck_buffer(n * ph_dtype_bytes(t));
+    uint8_t *out = ck_buffer(stored_bytes(t, n));
     ph_dtype_get(t)->pack(out, x, n);
     ph_dtype_get(t)->unpack(x, out, n);
     return out;
+}
+
+/* The same for keys [KEYS, stride] that are stored as [blocks, d, 64]. */
+static void *store_channels(ph_dtype t, float *k, size_t stride, size_t d) {
+    size_t   row = stored_bytes(t, PH_ATTEND_KEYS);
+    uint8_t *out = ck_buffer(BLOCKS * d * row);
+    float    x[PH_ATTEND_KEYS];
+    for (size_t b = 0; b < BLOCKS; b++)
+        for (size_t e = 0; e < d; e++) {
+            float *from = &k[b * PH_ATTEND_KEYS * stride + e];
+            for (size_t j = 0; j < PH_ATTEND_KEYS; j++) x[j] = from[j * stride];
+            ph_dtype_get(t)->pack(&out[(b * d + e) * row], x, PH_ATTEND_KEYS);
+            ph_dtype_get(t)->unpack(x, &out[(b * d + e) * row], PH_ATTEND_KEYS);
+            for (size_t j = 0; j < PH_ATTEND_KEYS; j++) from[j * stride] = x[j];
+        }
+    return out;
+}
+
+static void store_both(ph_dtype t, problem *p, size_t nk, size_t nv) {
+    p->ks = by_channel(t) ? store_channels(t, p->k, p->k_stride, p->d) : store(t, p->k, nk);
+    p->k_step = by_channel(t) ? p->d * stored_bytes(t, PH_ATTEND_KEYS)
+                              : stored_bytes(t, PH_ATTEND_KEYS * p->k_stride);
+    p->vs = store(t, p->v, nv);
+    p->v_step = stored_bytes(t, PH_ATTEND_KEYS * p->v_stride);
 }
 
 static problem any_problem(ph_dtype t, unsigned trial) {
     problem p = {.n_q = ck_below(7), .d = 1 + ck_below(140), .dv = 1 + ck_below(140)};
     if (trial % 3 == 0) p.d = p.dv = 64;
     p.q_stride = p.d + ck_below(9), p.k_stride = p.d + ck_below(9), p.v_stride = p.dv + ck_below(9);
-    size_t nq = p.n_q * p.q_stride, nk = (KEYS - 1) * p.k_stride + p.d, nv = (KEYS - 1) * p.v_stride + p.dv;
+    p.k_stride = whole_blocks(t, p.k_stride), p.v_stride = whole_blocks(t, p.v_stride);
+    size_t nq = p.n_q * p.q_stride, nk = (KEYS - 1) * p.k_stride + whole_blocks(t, p.d),
+           nv = (KEYS - 1) * p.v_stride + whole_blocks(t, p.dv);
     p.q = ck_buffer(nq * sizeof(float)), p.k = ck_buffer(nk * sizeof(float)),
     p.v = ck_buffer(nv * sizeof(float));
     p.lo = ck_buffer(p.n_q * sizeof *p.lo), p.hi = ck_buffer(p.n_q * sizeof *p.hi);
@@ -43,7 +83,7 @@ static problem any_problem(ph_dtype t, unsigned trial) {
         p.lo[i] = ck_below(2) ? 0 : (int32_t)ck_below(KEYS);
         p.hi[i] = ck_below(4) ? p.lo[i] + (int32_t)ck_below((unsigned)(KEYS - p.lo[i]) + 1) : p.lo[i];
     }
-    p.ks = store(t, p.k, nk), p.vs = store(t, p.v, nv);
+    store_both(t, &p, nk, nv);
     return p;
 }
 
@@ -60,17 +100,16 @@ static void run(ph_dtype t, attend_fn *fn, const problem *p, size_t from, size_t
             int32_t a = p->lo[from + i] - first, z = p->hi[from + i] - first;
             lo[i] = a < 0 ? 0 : a, hi[i] = z > PH_ATTEND_KEYS ? PH_ATTEND_KEYS : z;
         }
-        size_t skip_k = (size_t)first * p->k_stride, skip_v = (size_t)first * p->v_stride;
         fn(&(ph_attend){.acc = &acc[from * p->dv],
                         .m = &m[from],
                         .l = &l[from],
                         .q = &p->q[from * p->q_stride],
-                        .k = (uint8_t *)p->ks + skip_k * ph_dtype_bytes(t),
-                        .v = (uint8_t *)p->vs + skip_v * ph_dtype_bytes(t),
+                        .k = (uint8_t *)p->ks + (size_t)b * p->k_step,
+                        .v = (uint8_t *)p->vs + (size_t)b * p->v_step,
                         .lo = lo,
                         .hi = hi,
                         .q_stride = p->q_stride,
-                        .k_stride = p->k_stride,
+                        .k_stride = by_channel(t) ? PH_ATTEND_KEYS : p->k_stride,
                         .v_stride = p->v_stride,
                         .n_q = n,
                         .d = p->d,
@@ -139,7 +178,7 @@ static int masked(ph_dtype t, attend_fn *opt) {
     p.q = &q, p.lo = &lo, p.hi = &hi;
     p.n_q = p.d = p.dv = p.q_stride = p.k_stride = p.v_stride = 1, p.scale = 1, p.softcap = 0;
     for (size_t j = 0; j < KEYS; j++) p.k[j] = j < PH_ATTEND_KEYS ? -INFINITY : 2.0f, p.v[j] = (float)j;
-    p.ks = store(t, p.k, KEYS), p.vs = store(t, p.v, KEYS);
+    store_both(t, &p, KEYS, KEYS);
     run(t, opt, &p, 0, 1, &acc, &m, &l);
     if (acc != (float)PH_ATTEND_KEYS || l != 1 || m != 2)
         return ck_fail("one key behind a masked block, of", 64);
@@ -151,15 +190,34 @@ static int masked(ph_dtype t, attend_fn *opt) {
     return isnan(acc) && isnan(l) ? 1 : ck_fail("NaN lost at key", 3);
 }
 
+/* Block types: a block's scale that is NaN must show, in the scores and in the values. */
+static int shows_nan(ph_dtype t, attend_fn *opt) {
+    for (int in_values = 0; in_values < 2; in_values++) {
+        problem p = any_problem(t, 0);
+        float  *acc = ck_buffer(p.dv * sizeof *acc), m, l;
+        int32_t lo = 0, hi = 40;
+        p.n_q = 1, p.lo = &lo, p.hi = &hi, p.q = ck_buffer(p.d * sizeof(float));
+        for (size_t e = 0; e < p.d; e++) p.q[e] = 1;
+        memcpy(in_values ? p.vs : p.ks, &(uint16_t){0x7e00}, 2);
+        run(t, opt, &p, 0, 1, acc, &m, &l);
+        if (!isnan(acc[0]) || (!in_values && !isnan(l)))
+            return ck_fail("NaN lost; in values", (size_t)in_values);
+    }
+    ck_free_all();
+    return 1;
+}
+
 static int check(ph_dtype t, attend_fn *opt) {
     for (unsigned trial = 0; trial < 150; trial++, ck_free_all())
         if (!one_trial(t, opt, trial)) return 0;
-    return masked(t, opt);
+    return ph_dtype_block(t) > 1 ? shows_nan(t, opt) : masked(t, opt);
 }
 
 static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
-    size_t  n = many ? 64 : 4, d = 64;
-    float  *q = ck_bench_floats(n * d), *k = ck_bench_floats(64 * d), *v = ck_bench_floats(64 * d);
+    size_t n = many ? 64 : 4, d = 64;
+    float *q = ck_bench_floats(n * d), *v = ck_bench_floats(64 * d);
+    float *k = ck_bench_floats(64 * d + 1 + t); /* a type's own, packed once */
+    if (k[64 * d] != 1) ph_dtype_get(t)->pack(k, v, 64 * d), k[64 * d] = 1;
     float  *acc = ck_bench_floats(n * d), *m = ck_bench_floats(n), *l = ck_bench_floats(n);
     float  *scratch = ck_bench_floats(n * 64);
     int32_t lo[64] = {0}, hi[64];
@@ -169,7 +227,7 @@ static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
                     .l = l,
                     .q = q,
                     .k = k,
-                    .v = v,
+                    .v = k,
                     .lo = lo,
                     .hi = hi,
                     .q_stride = d,
@@ -180,7 +238,7 @@ static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
                     .dv = d,
                     .scale = 0.125f,
                     .scratch = scratch});
-    return (ck_work){2.0 * 64 * (double)(d * ph_dtype_bytes(t)), 4.0 * 64 * (double)(n * d)};
+    return (ck_work){2.0 * (double)stored_bytes(t, 64 * d), 4.0 * 64 * (double)(n * d)};
 }
 
 #define ATTEND(T)                                                                                            \
@@ -193,3 +251,6 @@ static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
     }
 ATTEND(F32)
 ATTEND(F16)
+ATTEND(BF16)
+ATTEND(Q8_0)
+ATTEND(Q4_1)

@@ -1,6 +1,7 @@
 /* lanes_attend.h - one block of keys into each query's running softmax.
  *
- *     scores: a few keys against a few queries, lanes along d; the sums of W keys' lanes become one vector
+ *     scores: a few keys against a few queries, lanes along d; the sums of W keys' lanes become one vector;
+ *             keys that stand channel by channel: lanes are keys, one channel after the other
  *     weights: e^(s - m') of the row of scores, zero for keys that the query does not see
  *     values: four vectors of a few answers stay in registers while all keys pass by
  */
@@ -9,15 +10,21 @@
 
 #include "kernels/lanes/lanes_math.h"
 
-typedef vf load_fn(const void *p);
-typedef vf load_n_fn(const void *p, size_t n);
+/* W elements of a stored row from element e (a multiple of W) on; _n: the first n < W of them. */
+typedef vf load_fn(const unsigned char *row, size_t e);
+typedef vf load_n_fn(const unsigned char *row, size_t e, size_t n);
 
-/* One stored type: its loads and the bytes of an element.  Always a constant, so all of it is inlined. */
+/* One stored type: its loads, a block's elements and bytes.  Always a constant, so all of it is inlined. */
 typedef struct stored {
     load_fn   *load;
     load_n_fn *load_n;
-    size_t     bytes;
+    size_t     block, bytes;
+    int        by_channel; /* keys are [d, keys], not [keys, d] */
 } stored;
+
+INLINE size_t row_bytes_of(stored t, size_t stride) {
+    return stride / t.block * t.bytes;
+}
 
 /* Queries that share a key's loads, and keys a query's. */
 enum { QUERIES = TILE_COLS > 4 ? 4 : 2, KEYS = 4 };
@@ -38,7 +45,7 @@ INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], con
         for (size_t i = 0; i < queries; i++) x[i] = v_load(&q[i * q_stride + e]);
         UNROLL
         for (size_t c = 0; c < keys; c++) {
-            vf y = v_once(t.load(&k[c * row_bytes + e * t.bytes]));
+            vf y = v_once(t.load(&k[c * row_bytes], e));
             UNROLL
             for (size_t i = 0; i < queries; i++) sum[i][c] = v_fma(x[i], y, sum[i][c]);
         }
@@ -46,7 +53,7 @@ INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], con
     if (e < d) {
         UNROLL
         for (size_t c = 0; c < keys; c++) {
-            vf y = t.load_n(&k[c * row_bytes + e * t.bytes], d - e);
+            vf y = t.load_n(&k[c * row_bytes], e, d - e);
             UNROLL
             for (size_t i = 0; i < queries; i++)
                 sum[i][c] = v_fma(v_load_n(&q[i * q_stride + e], d - e), y, sum[i][c]);
@@ -62,7 +69,7 @@ INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], con
 /* Scores of `queries` (a constant) queries against n keys, scaled and capped, in whole vectors. */
 INLINE void score(stored t, const ph_attend *a, size_t queries, float *s, const float *q,
                   const unsigned char *k, size_t n) {
-    size_t row_bytes = a->k_stride * t.bytes;
+    size_t row_bytes = row_bytes_of(t, a->k_stride);
     vf     cap = v_set1(a->softcap), scale_by = v_set1(a->scale);
     for (size_t j = 0; j < n; j += W) {
         size_t some = n - j < W ? n - j : W, c = 0;
@@ -84,9 +91,45 @@ INLINE void score(stored t, const ph_attend *a, size_t queries, float *s, const 
     }
 }
 
-/* acc[i][0 .. many W) += sum_j p[i][j] v[j] over keys [0, n); queries and many are constants. */
+/* The same where keys are [d, 64] in blocks of Q4_1: keys [i, i + W) and [i + 16, i + 16 + W) of a block of
+ * 32, whose numbers share their bytes, against `queries` (a constant) queries. */
+INLINE void score_pair(const ph_attend *a, size_t queries, float *s, const float *q, const unsigned char *k,
+                       size_t i) {
+    size_t row_bytes = a->k_stride / 32 * 20;
+    vf     cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[QUERIES][2];
+    UNROLL
+    for (size_t c = 0; c < queries; c++) sum[c][0] = sum[c][1] = v_zero();
+    for (size_t e = 0; e < a->d; e++) {
+        const unsigned char *b = &k[e * row_bytes];
+        vf                   d = v_set1(f16_scalar(b)), m = v_set1(f16_scalar(b + 2));
+        vf                   low = v_fma(d, v_load_field(b + 4 + i, 0, 15), m);
+        vf                   high = v_fma(d, v_load_field(b + 4 + i, 4, 15), m);
+        UNROLL
+        for (size_t c = 0; c < queries; c++) {
+            vf x = v_set1(q[c * a->q_stride + e]);
+            sum[c][0] = v_fma(x, low, sum[c][0]);
+            sum[c][1] = v_fma(x, high, sum[c][1]);
+        }
+    }
+    UNROLL
+    for (size_t c = 0; c < queries; c++) {
+        UNROLL
+        for (size_t half = 0; half < 2; half++) {
+            vf v = v_mul(sum[c][half], scale_by);
+            if (a->softcap > 0) v = v_mul(cap, v_tanh(v_div(v, cap)));
+            v_store(&s[c * PH_ATTEND_KEYS + half * 16 + i], v);
+        }
+    }
+}
+INLINE void score_channels(const ph_attend *a, size_t queries, float *s, const float *q) {
+    for (size_t block = 0; block < PH_ATTEND_KEYS / 32; block++)
+        for (size_t i = 0; i < 16; i += W)
+            score_pair(a, queries, &s[block * 32], q, (const unsigned char *)a->k + block * 20, i);
+}
+
+/* acc[i][0 .. many W) += sum_j p[i][j] v[j][e ..] over keys [0, n); queries and many are constants. */
 INLINE void mix_tile(stored t, size_t queries, size_t many, float *acc, size_t dv, const float *p,
-                     const unsigned char *v, size_t row_bytes, size_t n) {
+                     const unsigned char *v, size_t row_bytes, size_t e, size_t n) {
     vf sum[QUERIES][4];
     UNROLL
     for (size_t i = 0; i < queries; i++) {
@@ -99,7 +142,7 @@ INLINE void mix_tile(stored t, size_t queries, size_t many, float *acc, size_t d
         for (size_t i = 0; i < queries; i++) w[i] = v_set1(p[i * PH_ATTEND_KEYS + j]);
         UNROLL
         for (size_t c = 0; c < many; c++) {
-            vf y = v_once(t.load(&v[j * row_bytes + c * W * t.bytes]));
+            vf y = v_once(t.load(&v[j * row_bytes], e + c * W));
             UNROLL
             for (size_t i = 0; i < queries; i++) sum[i][c] = v_fma(w[i], y, sum[i][c]);
         }
@@ -114,16 +157,14 @@ INLINE void mix_tile(stored t, size_t queries, size_t many, float *acc, size_t d
 /* All of dv for keys [0, n). */
 INLINE void mix(stored t, const ph_attend *a, size_t queries, float *acc, const float *p,
                 const unsigned char *v, size_t n) {
-    size_t row_bytes = a->v_stride * t.bytes, e = 0, rest;
-    for (; e + 4 * W <= a->dv; e += 4 * W)
-        mix_tile(t, queries, 4, &acc[e], a->dv, p, &v[e * t.bytes], row_bytes, n);
-    for (; e + W <= a->dv; e += W) mix_tile(t, queries, 1, &acc[e], a->dv, p, &v[e * t.bytes], row_bytes, n);
+    size_t row_bytes = row_bytes_of(t, a->v_stride), e = 0, rest;
+    for (; e + 4 * W <= a->dv; e += 4 * W) mix_tile(t, queries, 4, &acc[e], a->dv, p, v, row_bytes, e, n);
+    for (; e + W <= a->dv; e += W) mix_tile(t, queries, 1, &acc[e], a->dv, p, v, row_bytes, e, n);
     rest = a->dv - e;
     for (size_t i = 0; rest && i < queries; i++) {
         vf sum = v_load_n(&acc[i * a->dv + e], rest);
         for (size_t j = 0; j < n; j++)
-            sum = v_fma(v_set1(p[i * PH_ATTEND_KEYS + j]), t.load_n(&v[j * row_bytes + e * t.bytes], rest),
-                        sum);
+            sum = v_fma(v_set1(p[i * PH_ATTEND_KEYS + j]), t.load_n(&v[j * row_bytes], e, rest), sum);
         v_store_n(&acc[i * a->dv + e], sum, rest);
     }
 }
@@ -163,7 +204,7 @@ INLINE float weigh(const ph_attend *a, size_t i, float *s, size_t from, size_t e
 /* Keys of query i alone: [lo, hi), counted from `from`. */
 INLINE void mix_alone(stored t, const ph_attend *a, size_t i, const float *s, size_t from, size_t lo,
                       size_t hi) {
-    const unsigned char *v = (const unsigned char *)a->v + lo * a->v_stride * t.bytes;
+    const unsigned char *v = (const unsigned char *)a->v + lo * row_bytes_of(t, a->v_stride);
     if (lo < hi) mix(t, a, 1, &a->acc[i * a->dv], &s[lo - from], v, hi - lo);
 }
 
@@ -182,9 +223,12 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t queries) 
         last = hi < last ? hi : last;
     }
     if (from >= end) return;
-    from = from / W * W;
-    score(t, a, queries, s, &a->q[i * a->q_stride],
-          (const unsigned char *)a->k + from * a->k_stride * t.bytes, end - from);
+    from = t.by_channel ? 0 : from / W * W;
+    if (t.by_channel)
+        score_channels(a, queries, s, &a->q[i * a->q_stride]);
+    else
+        score(t, a, queries, s, &a->q[i * a->q_stride],
+              (const unsigned char *)a->k + from * row_bytes_of(t, a->k_stride), end - from);
     for (size_t q = i; q < i + queries; q++)
         times(&a->acc[q * a->dv], weigh(a, q, &s[(q - i) * PH_ATTEND_KEYS], from, end), a->dv);
     if (first >= last) first = last = PH_ATTEND_KEYS;
@@ -196,7 +240,7 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t queries) 
     }
     if (first < last)
         mix(t, a, queries, &a->acc[i * a->dv], &s[first - from],
-            (const unsigned char *)a->v + first * a->v_stride * t.bytes, last - first);
+            (const unsigned char *)a->v + first * row_bytes_of(t, a->v_stride), last - first);
     for (size_t q = i; first < last && q < i + queries; q++)
         mix_alone(t, a, q, &s[(q - i) * PH_ATTEND_KEYS], from, last, (size_t)a->hi[q]);
 }
@@ -207,11 +251,45 @@ INLINE void attend(stored t, const ph_attend *a) {
     for (; i < a->n_q; i++) attend_some(t, a, i, 1);
 }
 
-static void attend_F32(const ph_attend *a) {
-    attend((stored){v_load, v_load_n, sizeof(float)}, a);
+#define AT(T, get, get_n, bytes)                                                                             \
+    INLINE vf at_##T(const unsigned char *row, size_t e) {                                                   \
+        return get(row + e * (bytes));                                                                       \
+    }                                                                                                        \
+    INLINE vf at_##T##_n(const unsigned char *row, size_t e, size_t n) {                                     \
+        return get_n(row + e * (bytes), n);                                                                  \
+    }                                                                                                        \
+    static void attend_##T(const ph_attend *a) {                                                             \
+        attend((stored){at_##T, at_##T##_n, 1, bytes, 0}, a);                                                \
+    }
+AT(F32, v_load, v_load_n, 4)
+AT(F16, v_load_f16, v_load_f16_n, 2)
+AT(BF16, v_load_bf16, v_load_bf16_n, 2)
+#undef AT
+
+/* Blocks are whole in memory, so the last few elements of a row are read with what stands behind them. */
+INLINE vf at_Q8_0(const unsigned char *row, size_t e) {
+    const unsigned char *b = row + e / 32 * 34;
+    return v_mul(v_set1(f16_scalar(b)), v_load_i8(b + 2 + e % 32));
 }
-static void attend_F16(const ph_attend *a) {
-    attend((stored){v_load_f16, v_load_f16_n, sizeof(uint16_t)}, a);
+INLINE vf at_Q8_0_n(const unsigned char *row, size_t e, size_t n) {
+    (void)n;
+    return at_Q8_0(row, e);
+}
+static void attend_Q8_0(const ph_attend *a) {
+    attend((stored){at_Q8_0, at_Q8_0_n, 32, 34, 0}, a);
+}
+
+INLINE vf at_Q4_1(const unsigned char *row, size_t e) {
+    const unsigned char *b = row + e / 32 * 20;
+    vf                   q = v_load_field(b + 4 + e % 16, e % 32 < 16 ? 0 : 4, 15);
+    return v_fma(v_set1(f16_scalar(b)), q, v_set1(f16_scalar(b + 2)));
+}
+INLINE vf at_Q4_1_n(const unsigned char *row, size_t e, size_t n) {
+    (void)n;
+    return at_Q4_1(row, e);
+}
+static void attend_Q4_1(const ph_attend *a) {
+    attend((stored){at_Q4_1, at_Q4_1_n, 32, 20, 1}, a);
 }
 
 #endif

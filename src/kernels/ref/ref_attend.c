@@ -19,18 +19,39 @@ static float load_F32(const void *base, size_t i) {
     return f;
 }
 static float load_F16(const void *base, size_t i) {
+    return ph_f16_load((const unsigned char *)base + i * 2);
+}
+static float load_BF16(const void *base, size_t i) {
     uint16_t h;
     memcpy(&h, (const unsigned char *)base + i * sizeof h, sizeof h);
-    return ph_f16_to_f32(h);
+    return ph_bf16_to_f32(h);
+}
+static float load_Q8_0(const void *base, size_t i) {
+    const unsigned char *b = (const unsigned char *)base + i / 32 * 34;
+    return ph_f16_load(b) * (float)(int8_t)b[2 + i % 32];
+}
+static float load_Q4_1(const void *base, size_t i) {
+    const unsigned char *b = (const unsigned char *)base + i / 32 * 20;
+    return ph_f16_load(b) * (float)(b[4 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15) + ph_f16_load(b + 2);
+}
+
+/* How keys and values are stored; by_channel: keys are [d, keys]. */
+typedef struct stored {
+    ph_load *load;
+    int      by_channel;
+} stored;
+
+static float key(const ph_attend *a, stored t, size_t j, size_t e) {
+    return t.load(a->k, t.by_channel ? e * a->k_stride + j : j * a->k_stride + e);
 }
 
 /* Scores of query i into s[]; returns the largest (-inf: none, or all masked). */
-static float score(const ph_attend *a, ph_load *load, size_t i, float *s) {
+static float score(const ph_attend *a, stored t, size_t i, float *s) {
     float most = -INFINITY;
     for (int32_t j = a->lo[i]; j < a->hi[i]; j++) {
         double sum = 0;
         for (size_t e = 0; e < a->d; e++)
-            sum += (double)a->q[i * a->q_stride + e] * (double)load(a->k, (size_t)j * a->k_stride + e);
+            sum += (double)a->q[i * a->q_stride + e] * (double)key(a, t, (size_t)j, e);
         sum *= (double)a->scale;
         if (a->softcap > 0) sum = (double)a->softcap * tanh(sum / (double)a->softcap);
         s[j - a->lo[i]] = (float)sum;
@@ -39,9 +60,9 @@ static float score(const ph_attend *a, ph_load *load, size_t i, float *s) {
     return most;
 }
 
-static void absorb(const ph_attend *a, ph_load *load, size_t i) {
+static void absorb(const ph_attend *a, stored t, size_t i) {
     float *s = &a->scratch[i * PH_ATTEND_KEYS], *acc = &a->acc[i * a->dv];
-    float  most = fmaxf(a->m[i], score(a, load, i, s));
+    float  most = fmaxf(a->m[i], score(a, t, i, s));
     size_t n = a->hi[i] > a->lo[i] ? (size_t)(a->hi[i] - a->lo[i]) : 0, lo = (size_t)a->lo[i];
     /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
     double base = most > -INFINITY ? (double)most : 0.0, keep = exp((double)a->m[i] - base), sum = 0;
@@ -52,16 +73,19 @@ static void absorb(const ph_attend *a, ph_load *load, size_t i) {
     }
     for (size_t e = 0; e < a->dv; e++) {
         double v = (double)acc[e] * keep;
-        for (size_t j = 0; j < n; j++) v += (double)s[j] * (double)load(a->v, (lo + j) * a->v_stride + e);
+        for (size_t j = 0; j < n; j++) v += (double)s[j] * (double)t.load(a->v, (lo + j) * a->v_stride + e);
         acc[e] = (float)v;
     }
     a->l[i] = (float)((double)a->l[i] * keep + sum);
     a->m[i] = most;
 }
 
-void ph_ref_attend_F32(const ph_attend *a) {
-    for (size_t i = 0; i < a->n_q; i++) absorb(a, load_F32, i);
-}
-void ph_ref_attend_F16(const ph_attend *a) {
-    for (size_t i = 0; i < a->n_q; i++) absorb(a, load_F16, i);
-}
+#define ATTEND(T, by_channel)                                                                                \
+    void ph_ref_attend_##T(const ph_attend *a) {                                                             \
+        for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_##T, by_channel}, i);                    \
+    }
+ATTEND(F32, 0)
+ATTEND(F16, 0)
+ATTEND(BF16, 0)
+ATTEND(Q8_0, 0)
+ATTEND(Q4_1, 1)
