@@ -135,7 +135,13 @@ int pinhole_model_graph(const pinhole_model *model, const char *graph, pinhole_s
 
 /* ---- sessions: what it takes to answer ---- */
 
-typedef enum pinhole_kv { PINHOLE_KV_F32 = 0, PINHOLE_KV_F16 = 1 } pinhole_kv;
+typedef enum pinhole_kv { /* bits a number; docs/reference/cache.md says what each costs in accuracy */
+                          PINHOLE_KV_F32 = 0,
+                          PINHOLE_KV_F16 = 1,
+                          PINHOLE_KV_BF16 = 2,
+                          PINHOLE_KV_Q8_0 = 3, /* 8.5 */
+                          PINHOLE_KV_Q4_1 = 4  /* 5; keys by channel, values by token */
+} pinhole_kv;
 typedef enum pinhole_alpha {
     PINHOLE_ALPHA_WHITE = 0, /* transparent pictures are blended over white: what a person sees */
     PINHOLE_ALPHA_DROP = 1   /* the colours stored beneath: what trainers' loaders give */

@@ -6,6 +6,10 @@
 _Static_assert((int)PINHOLE_LEVEL_DEBUG == (int)PH_LOG_DEBUG && (int)PINHOLE_LEVEL_ERROR == (int)PH_LOG_ERROR,
                "levels");
 
+/* By pinhole_kv. */
+static const ph_dtype kv_of[] = {PH_F32, PH_F16, PH_BF16, PH_Q8_0, PH_Q4_1};
+_Static_assert(PINHOLE_KV_Q4_1 + 1 == sizeof kv_of / sizeof *kv_of, "a dtype for each pinhole_kv");
+
 static ph_rc not_negative(int value, const char *name, ph_err *err) {
     if (value >= 0) return PH_OK;
     return PH_FAIL(err, PH_EUSAGE, "pinhole_session_options.%s is %d; 0 is the default", name, value);
@@ -22,7 +26,7 @@ ph_rc ph_api_session_options(const pinhole_session_options *o, ph_session_option
     PH_TRY(not_negative(o->image_height, "image_height", err));
     PH_TRY(not_negative(o->image_min_tokens, "image_min_tokens", err));
     PH_TRY(not_negative(o->image_max_tokens, "image_max_tokens", err));
-    if (o->kv != PINHOLE_KV_F32 && o->kv != PINHOLE_KV_F16)
+    if (o->kv < 0 || o->kv >= (int)(sizeof kv_of / sizeof *kv_of))
         return PH_FAIL(err, PH_EUSAGE, "pinhole_session_options.kv is %d, which is no pinhole_kv", o->kv);
     if (o->alpha != PINHOLE_ALPHA_WHITE && o->alpha != PINHOLE_ALPHA_DROP)
         return PH_FAIL(err, PH_EUSAGE, "pinhole_session_options.alpha is %d, which is no pinhole_alpha",
@@ -37,7 +41,7 @@ ph_rc ph_api_session_options(const pinhole_session_options *o, ph_session_option
                                 .image_height = o->image_height,
                                 .image_min_tokens = o->image_min_tokens,
                                 .image_max_tokens = o->image_max_tokens,
-                                .kv_dtype = o->kv == PINHOLE_KV_F16 ? PH_F16 : PH_F32,
+                                .kv_dtype = kv_of[o->kv],
                                 .isa = o->isa,
                                 .engine_vision = o->engine_vision,
                                 .engine_language = o->engine_language,

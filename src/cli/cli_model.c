@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "graph/kv_page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
              PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->image_min_tokens},
             {"--image-max-tokens", 0, "N", "a picture takes at most N tokens; refused where the model cannot",
              PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &s->image_max_tokens},
-            {"--kv", 0, "TYPE", "the KV cache's type: f32 (default) or f16", PH_OPTION_TEXT, &c->kv},
+            {"--kv", 0, "TYPE", "the KV cache's type: f32 (default), f16, bf16, q8_0 or q4_1", PH_OPTION_TEXT,
+             &c->kv},
             {"--exact", 0, NULL,
              "block-typed weights meet floats instead of rows of 16 bits: slower, nearest the reference",
              PH_OPTION_FLAG, &s->is_exact},
@@ -175,9 +177,8 @@ ph_rc ph_cli_settle(ph_cli *c, ph_err *err) {
         else if (strcmp(c->alpha, "white"))
             return PH_FAIL(err, PH_EUSAGE, "--alpha takes white or drop, not '%s'", c->alpha);
     }
-    if (c->kv && (!ph_dtype_from_name(c->kv, &c->session.kv_dtype) ||
-                  (c->session.kv_dtype != PH_F32 && c->session.kv_dtype != PH_F16)))
-        return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", c->kv);
+    if (c->kv && (!ph_dtype_from_name(c->kv, &c->session.kv_dtype) || !ph_kv_is_known(c->session.kv_dtype)))
+        return PH_FAIL(err, PH_EUSAGE, "--kv takes f32, f16, bf16, q8_0 or q4_1, not '%s'", c->kv);
     PH_TRY(ph_fusions_of(c->unfuse, &c->session.unfused, err));
     c->session.pixels_max = c->max_pixels;
     c->session.isa = getenv("PINHOLE_ISA");

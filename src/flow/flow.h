@@ -34,7 +34,7 @@ typedef struct ph_session_options {
     int      images; /* pictures a prompt that the plan is for; 0: 1 */
     int      image_width, image_height; /* of the picture that the plan is for, pixels; 0: 1024 x 768 */
     int      image_min_tokens, image_max_tokens; /* that a picture takes; 0: as the model's trainer had it */
-    ph_dtype kv_dtype;                           /* PH_F32 (0) or PH_F16 */
+    ph_dtype kv_dtype;                           /* F32 (0), F16, BF16, Q8_0 or Q4_1 */
     const char *isa;                             /* PINHOLE_ISA's value; NULL: the best */
     const char *engine_vision, *engine_language; /* names; NULL: native */
     uint64_t    pixels_max;                      /* 0: 100 megapixels */

@@ -52,18 +52,16 @@ static ph_rc need_of(const ph_session *s, ph_part part, const ph_syms *syms, siz
 static void cache(const ph_session *s, const ph_done *d, ph_memory *m) {
     size_t tokens = 0, pages = 0;
     for (int i = 0; i < s->model->n_kv_layers; i++) {
-        const ph_kv_layer *l = &s->model->kv_layer[i];
-        tokens +=
-            d->tokens * (size_t)l->n_heads * (size_t)(l->d_k + l->d_v) * ph_dtype_bytes(s->how.kv_dtype);
+        tokens += d->tokens * ph_kv_token_bytes(&s->kv_spec, i);
         pages += d->pages * ph_kv_page_bytes(&s->kv_spec, i);
     }
     size_t beside = d->beside;
     for (int i = 0; i < s->model->n_cross_layers; i++) {
-        const ph_kv_layer *l = &s->model->cross_layer[i];
-        tokens += beside * (size_t)l->n_heads * (size_t)(l->d_k + l->d_v) * ph_dtype_bytes(s->how.kv_dtype);
+        tokens += beside * ph_kv_token_bytes(&s->cross_spec, i);
         pages += (beside + PH_KV_PAGE - 1) / PH_KV_PAGE * ph_kv_page_bytes(&s->cross_spec, i);
     }
-    m->kv = tokens;
+    size_t each = d->pages / d->sequences;
+    m->kv = tokens + ph_kv_held_bytes(&s->kv_spec, d->sequences, each, least(d->staged, each));
     m->reserve += pages > tokens ? pages - tokens : 0;
 }
 
@@ -103,7 +101,10 @@ static int stated_patches(const ph_session_options *h, const ph_tile_layout *l) 
 static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     const ph_session_options *h = &s->how;
     size_t                    page = PH_KV_PAGE, context = (size_t)h->context;
+    size_t                    begun = ((size_t)h->chunk + page - 1) / page;
     *d = (ph_done){.chunk = h->chunk,
+                   .sequences = (size_t)h->sequences,
+                   .staged = begun > 2 ? begun - 2 : 0,
                    .logits = h->all_logits ? h->chunk : h->sequences,
                    .tokens = context * (size_t)h->sequences,
                    .pages = (context + page - 1) / page * (size_t)h->sequences,

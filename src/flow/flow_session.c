@@ -7,6 +7,7 @@
 #include "flow/session.h"
 
 #include "base/mem.h"
+#include "graph/kv_page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +59,9 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     if (h->chunk < h->sequences) h->chunk = h->sequences;
     if (h->images > PH_PICTURES_MAX)
         return PH_FAIL(err, PH_EUSAGE, "%d images a prompt; at most %d", h->images, PH_PICTURES_MAX);
-    if (h->kv_dtype != PH_F32 && h->kv_dtype != PH_F16)
-        return PH_FAIL(err, PH_EUSAGE, "the KV cache cannot be of type %s; F32 and F16 are known",
+    if (!ph_kv_is_known(h->kv_dtype))
+        return PH_FAIL(err, PH_EUSAGE,
+                       "the KV cache cannot be of type %s; F32, F16, BF16, Q8_0 and Q4_1 are known",
                        ph_dtype_name(h->kv_dtype));
     return PH_OK;
 }
@@ -223,7 +225,8 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
                               .n_sequences = s->how.sequences,
                               .context = s->how.context,
                               .tokens = (size_t)s->how.context * (size_t)s->how.sequences,
-                              .dtype = s->how.kv_dtype};
+                              .dtype = s->how.kv_dtype,
+                              .rows = s->how.chunk};
     if (!m->cross) return PH_OK;
     size_t most = ph_cross_capacity(s);
     if (most > INT32_MAX / (size_t)s->how.sequences)
@@ -231,6 +234,8 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     s->cross_spec = s->kv_spec;
     s->cross_spec.layer = m->cross_layer;
     s->cross_spec.n_layers = m->n_cross_layers;
+    /* Rows begin and end anywhere in it, and it is filled anew for other pictures: by token only. */
+    if (ph_kv_is_by_channel(s->how.kv_dtype)) s->cross_spec.dtype = PH_Q8_0;
     s->cross_spec.context = (int)most;
     s->cross_spec.tokens = most * (size_t)s->how.sequences;
     return PH_OK;

@@ -159,7 +159,7 @@ void ph_turn_abandon(ph_turn *t) {
     /* Pictures half seen are not taken for seen; the cache is as long as what ran to its end. */
     for (size_t i = 0; i < t->n_views; i++) t->view[i].tiles = (ph_tiles){0};
     if (ph_kv_length(t->session->kv, t->sequence) > (int)t->n_kept)
-        ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_kept);
+        t->n_kept = (size_t)ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_kept);
     ph_arena_reset(&t->picture_arena);
     ph_arena_reset(&t->text_arena);
 }
@@ -194,6 +194,7 @@ static void predict(const ph_turn *t, ph_memory *out) {
     ph_plan plan;
     ph_done d = t->done;
     d.tokens = t->at;
+    d.sequences = 1;
     d.pages = (t->at + PH_KV_PAGE - 1) / PH_KV_PAGE;
     d.visual = t->features_rows;
     d.beside = t->cross_most;

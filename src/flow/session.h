@@ -58,6 +58,8 @@ typedef struct ph_done {
     int    patches;         /* the same of towers over packed patches */
     size_t tokens;          /* in the KV cache, of all sequences together: the most */
     size_t pages;           /* KV pages a layer that they took */
+    size_t sequences;       /* that the pages are of, as many each */
+    size_t staged;          /* whole pages between the first and the last of a prefill: the most */
     size_t visual;          /* visual tokens kept */
     size_t beside;          /* of them, in the cross cache: the most */
     size_t different;       /* ids looked up */

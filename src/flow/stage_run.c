@@ -105,8 +105,10 @@ static ph_rc add_prompt(batch *b, ph_turn *t, size_t n, ph_err *err) {
     return PH_OK;
 }
 
-static void done(ph_turn *t, const batch *b) {
+static void done(ph_turn *t, const batch *b, size_t from) {
     ph_done *d = &t->done;
+    size_t   first = from / PH_KV_PAGE, last = (t->at - 1) / PH_KV_PAGE;
+    if (t->at > from && last > first + 1 && last - first - 1 > d->staged) d->staged = last - first - 1;
     if (b->syms.at[PH_SYM_R] > d->chunk) d->chunk = (int)b->syms.at[PH_SYM_R];
     if (b->syms.at[PH_SYM_S] > d->logits) d->logits = (int)b->syms.at[PH_SYM_S];
 }
@@ -141,7 +143,7 @@ ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
             wanted += (size_t)is_over;
         t->at += t->take;
         t->n_kept = t->at;
-        done(t, &b);
+        done(t, &b, t->at - t->take);
         if (!is_over) continue;
         t->logits = logits + (wanted - 1) * width;
         t->stage = PH_STAGE_sample;
@@ -182,7 +184,7 @@ ph_rc ph_step(ph_turn *const *turns, size_t n, ph_err *err) {
         t->n_kept = ++t->at;
         t->logits = logits + i * s->n_out;
         t->stage = PH_STAGE_sample;
-        done(t, &b);
+        done(t, &b, t->at - 1);
     }
     return PH_OK;
 }

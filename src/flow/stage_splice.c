@@ -326,8 +326,8 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
     ph_rc rc = fill(&r, &s, err);
     if (!rc) rc = check_context(t, r.n, err);
     if (rc) {
-        t->n_kept = r.n_cached; /* the keys behind were overwritten */
-        ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_kept);
+        /* The keys behind were overwritten. */
+        t->n_kept = (size_t)ph_kv_truncate(t->session->kv, t->sequence, (int)r.n_cached);
         return rc;
     }
     if (t->session->model->spec.embed.is_both_ways) see_all(&r);
@@ -336,8 +336,8 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
     t->n_cached = t->session->how.all_logits ? 0
                   : r.n_cached < r.n         ? r.n_cached
                                              : r.n - 1; /* the last row gives the logits */
+    t->n_cached = (size_t)ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_cached);
     t->at = t->n_kept = t->n_cached;
-    ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_cached);
     ph_arena_reset(&t->picture_arena);
     ph_arena_reset(&t->text_arena);
     if (t->done.prepare > TRIM_BYTES)

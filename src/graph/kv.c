@@ -14,6 +14,8 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "graph/kv_hold.h"
+#include "graph/kv_page.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -33,6 +35,8 @@ struct ph_kv {
     ph_kv_page **table;  /* [n_sequences, n_layers, row] */
     int         *length; /* [n_sequences], UNUSED when free */
     size_t       used;
+    int          is_by_channel; /* then full pages only are of dtype, and hold has the others */
+    ph_hold      hold;
 };
 
 static int pages_for(int tokens) {
@@ -41,14 +45,34 @@ static int pages_for(int tokens) {
 
 /* Bytes of one page's block; 0 when they do not fit. */
 static size_t block_bytes(const ph_kv_layer *l, ph_dtype dtype) {
-    size_t n;
-    if (ph_mul_over((size_t)l->n_heads, (size_t)l->d_k + (size_t)l->d_v, &n)) return 0;
-    if (ph_mul_over(n, PH_KV_PAGE * ph_dtype_bytes(dtype), &n) || n > SIZE_MAX / 4) return 0;
-    return ph_round_up(n, PH_SLAB_ALIGN);
+    size_t k = ph_kv_key_bytes(l, dtype), v = ph_kv_value_bytes(l, dtype);
+    return k && v ? ph_round_up(k + v, PH_SLAB_ALIGN) : 0;
 }
 
 size_t ph_kv_page_bytes(const ph_kv_spec *spec, int layer) {
     return layer < 0 || layer >= spec->n_layers ? 0 : block_bytes(&spec->layer[layer], spec->dtype);
+}
+
+size_t ph_kv_token_bytes(const ph_kv_spec *s, int layer) {
+    const ph_kv_layer *l = &s->layer[layer];
+    return (ph_kv_key_bytes(l, s->dtype) + ph_kv_value_bytes(l, s->dtype)) / PH_KV_PAGE;
+}
+
+size_t ph_kv_held_bytes(const ph_kv_spec *s, size_t n_sequences, size_t pages, size_t staged) {
+    size_t places = pages < PH_HOLD_PLACES ? pages : PH_HOLD_PLACES, all = 0, stage = 0;
+    if (!ph_kv_is_by_channel(s->dtype)) return 0;
+    for (int i = 0; i < s->n_layers; i++) {
+        size_t one = ph_hold_page_bytes(&s->layer[i]);
+        all += n_sequences * places * one;
+        if (one > stage) stage = one;
+    }
+    return all + staged * stage;
+}
+
+static ph_kv_spec settled(const ph_kv_spec *s) {
+    ph_kv_spec out = *s;
+    if (out.rows <= 0) out.rows = out.context;
+    return out;
 }
 
 static ph_rc check_spec(const ph_kv_spec *s, ph_err *err) {
@@ -56,8 +80,8 @@ static ph_rc check_spec(const ph_kv_spec *s, ph_err *err) {
         s->context < 1 || !s->tokens)
         return PH_FAIL(err, PH_ELIMIT, "KV cache: %d layers, %d sequences, context %d, %zu tokens",
                        s->n_layers, s->n_sequences, s->context, s->tokens);
-    if (s->dtype != PH_F32 && s->dtype != PH_F16)
-        return PH_FAIL(err, PH_EUNSUP, "KV cache: pages of %s, only F32 and F16 are done",
+    if (!ph_kv_is_known(s->dtype))
+        return PH_FAIL(err, PH_EUNSUP, "KV cache: pages of %s, only F32, F16, BF16, Q8_0 and Q4_1 are done",
                        ph_dtype_name(s->dtype));
     for (int i = 0; i < s->n_layers; i++) {
         const ph_kv_layer *l = &s->layer[i];
@@ -65,6 +89,9 @@ static ph_rc check_spec(const ph_kv_spec *s, ph_err *err) {
             return PH_FAIL(err, PH_ELIMIT, "KV cache: layer %d has %d heads of %d and %d", i, l->n_heads,
                            l->d_k, l->d_v);
     }
+    if (ph_kv_is_by_channel(s->dtype) && !ph_hold_bytes(s))
+        return PH_FAIL(err, PH_ELIMIT, "KV cache: %d sequences in %d layers, steps of %d rows",
+                       s->n_sequences, s->n_layers, s->rows);
     return PH_OK;
 }
 
@@ -104,18 +131,21 @@ static ph_rc carve(ph_kv *kv, ph_arena *a, const ph_kv_spec *s, size_t blocks, p
     kv->table = p;
     PH_TRY(ph_arena_carve(a, &p, blocks, sizeof(ph_kv_page), err));
     kv->headers.base = p;
-    return PH_OK;
+    return ph_kv_is_by_channel(s->dtype) ? ph_hold_carve(&kv->hold, a, s, err) : PH_OK;
 }
 
-ph_rc ph_kv_bytes(const ph_kv_spec *spec, size_t *out, ph_err *err) {
-    size_t   bytes, blocks, all;
-    ph_kv    kv;
-    ph_arena ruler = ph_arena_ruler();
+ph_rc ph_kv_bytes(const ph_kv_spec *given, size_t *out, ph_err *err) {
+    size_t     bytes, blocks, all;
+    ph_kv      kv;
+    ph_arena   ruler = ph_arena_ruler();
+    ph_kv_spec spec = settled(given);
     *out = 0;
-    PH_TRY(check_spec(spec, err));
-    PH_TRY(slab_size(spec, &bytes, &blocks, err));
-    PH_TRY(carve(&kv, &ruler, spec, blocks, err));
-    if (ph_add_over(bytes, ph_slab_overhead(blocks), &all) || ph_add_over(all, ruler.used + sizeof kv, &all))
+    PH_TRY(check_spec(&spec, err));
+    PH_TRY(slab_size(&spec, &bytes, &blocks, err));
+    PH_TRY(carve(&kv, &ruler, &spec, blocks, err));
+    if (ph_add_over(bytes, ph_slab_overhead(blocks), &all) ||
+        ph_add_over(all, ruler.used + sizeof kv, &all) ||
+        ph_add_over(all, ph_kv_is_by_channel(spec.dtype) ? ph_hold_bytes(&spec) : 0, &all))
         return PH_FAIL(err, PH_ELIMIT, "KV cache: more bytes than can be counted");
     *out = all;
     return PH_OK;
@@ -127,16 +157,18 @@ static void fill(ph_kv *kv, const ph_kv_spec *s, size_t blocks) {
     kv->context = s->context;
     kv->row = pages_for(s->context);
     kv->dtype = s->dtype;
+    kv->is_by_channel = ph_kv_is_by_channel(s->dtype);
     memcpy(kv->layer, s->layer, (size_t)s->n_layers * sizeof *s->layer);
     for (int i = 0; i < s->n_layers; i++) kv->page_bytes[i] = ph_kv_page_bytes(s, i);
     for (int i = 0; i < s->n_sequences; i++) kv->length[i] = UNUSED;
     ph_pool_init(&kv->headers, kv->headers.base, sizeof(ph_kv_page), blocks);
 }
 
-ph_rc ph_kv_open(ph_kv **out, const ph_kv_spec *spec, ph_err *err) {
-    size_t   bytes, blocks;
-    ph_kv    measured;
-    ph_arena ruler = ph_arena_ruler();
+ph_rc ph_kv_open(ph_kv **out, const ph_kv_spec *given, ph_err *err) {
+    size_t     bytes, blocks;
+    ph_kv      measured;
+    ph_arena   ruler = ph_arena_ruler();
+    ph_kv_spec whole = settled(given), *spec = &whole;
     *out = NULL;
     PH_TRY(check_spec(spec, err));
     PH_TRY(slab_size(spec, &bytes, &blocks, err));
@@ -145,12 +177,13 @@ ph_rc ph_kv_open(ph_kv **out, const ph_kv_spec *spec, ph_err *err) {
     if (!kv) return PH_FAIL(err, PH_ENOMEM, "KV cache: %zu bytes", sizeof *kv);
     ph_rc rc = ph_arena_open(&kv->arena, ruler.used, err);
     if (!rc) rc = carve(kv, &kv->arena, spec, blocks, err);
+    if (!rc) fill(kv, spec, blocks);
     if (!rc) rc = ph_slab_open(&kv->slab, bytes, blocks, err);
+    if (!rc && ph_kv_is_by_channel(spec->dtype)) rc = ph_hold_open(&kv->hold, spec, kv->layer, err);
     if (rc) {
         ph_kv_close(kv);
         return ph_note(err, rc, "while opening a KV cache for %zu tokens", spec->tokens);
     }
-    fill(kv, spec, blocks);
     *out = kv;
     return PH_OK;
 }
@@ -158,6 +191,7 @@ ph_rc ph_kv_open(ph_kv **out, const ph_kv_spec *spec, ph_err *err) {
 void ph_kv_close(ph_kv *kv) {
     if (!kv) return;
     ph_slab_close(kv->slab);
+    ph_hold_close(&kv->hold);
     ph_arena_close(&kv->arena);
     free(kv);
 }
@@ -180,7 +214,7 @@ static int page_take(ph_kv *kv, int sequence, int layer, int page) {
         if (p) ph_pool_give(&kv->headers, p);
         return 0;
     }
-    size_t k_bytes = (size_t)l->n_heads * PH_KV_PAGE * (size_t)l->d_k * ph_dtype_bytes(kv->dtype);
+    size_t k_bytes = ph_kv_key_bytes(l, kv->dtype);
     *p = (ph_kv_page){.dtype = kv->dtype,
                       .references = 1,
                       .layer = layer,
@@ -255,6 +289,7 @@ ph_rc ph_kv_begin(ph_kv *kv, int *sequence, ph_err *err) {
 void ph_kv_end(ph_kv *kv, int sequence) {
     if (!is_open(kv, sequence)) return;
     pages_give(kv, sequence, 0, pages_for(kv->length[sequence]));
+    if (kv->is_by_channel) ph_hold_forget(&kv->hold, sequence, 0);
     kv->length[sequence] = UNUSED;
 }
 
@@ -281,11 +316,22 @@ ph_rc ph_kv_extend(ph_kv *kv, int sequence, int length, ph_err *err) {
     return PH_OK;
 }
 
-void ph_kv_truncate(ph_kv *kv, int sequence, int length) {
-    if (!is_open(kv, sequence) || length < 0 || length >= kv->length[sequence]) return;
+/* Where a sequence can go on that is cut off at `length`. */
+static int going_on(const ph_kv *kv, int sequence, int length) {
+    if (!kv->is_by_channel || length % PH_KV_PAGE == 0 || ph_hold_has(&kv->hold, sequence, length))
+        return length;
+    return length / PH_KV_PAGE * PH_KV_PAGE;
+}
+
+int ph_kv_truncate(ph_kv *kv, int sequence, int length) {
+    if (!is_open(kv, sequence)) return 0;
+    if (length < 0 || length >= kv->length[sequence]) return kv->length[sequence];
+    length = going_on(kv, sequence, length);
+    if (kv->is_by_channel) ph_hold_forget(&kv->hold, sequence, length);
     pages_give(kv, sequence, pages_for(length), pages_for(kv->length[sequence]));
     kv->length[sequence] = length;
     if (length) set_counts(kv, sequence, (length - 1) / PH_KV_PAGE, length);
+    return length;
 }
 
 int ph_kv_share(ph_kv *kv, int from, int length, int to) {
@@ -306,6 +352,49 @@ ph_kv_page *ph_kv_at(const ph_kv *kv, int layer, int sequence, int index) {
         index >= kv->length[sequence])
         return NULL;
     return *slot(kv, sequence, layer, index / PH_KV_PAGE);
+}
+
+/* A row may see only keys that stand: those of the pages that this step writes, or before. */
+static ph_rc check_seen(const ph_kv *kv, const int32_t *rows, size_t n, ph_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        const int32_t *row = &rows[i * PH_ROW_FIELDS];
+        int            high = kv->hold.span[row[PH_ROW_SEQUENCE]].high;
+        if (row[PH_ROW_SPAN] > high + 1)
+            return PH_FAIL(err, PH_EMISMATCH, "row %zu sees %d keys; its sequence is written up to %d", i,
+                           row[PH_ROW_SPAN], high);
+    }
+    return PH_OK;
+}
+
+ph_rc ph_kv_step(ph_kv *kv, int layer, const int32_t *rows, size_t n, ph_err *err) {
+    if (!kv->is_by_channel) return PH_OK;
+    PH_TRY(ph_hold_step(&kv->hold, layer, rows, n, err));
+    return check_seen(kv, rows, n, err);
+}
+
+ph_kv_page *ph_kv_written(const ph_kv *kv, int layer, int sequence, int index) {
+    if (kv->is_by_channel) return ph_hold_at(&kv->hold, layer, sequence, index / PH_KV_PAGE);
+    return ph_kv_at(kv, layer, sequence, index);
+}
+
+size_t ph_kv_full(const ph_kv *kv) {
+    return kv->is_by_channel ? kv->hold.n_full : 0;
+}
+
+void ph_kv_full_at(const ph_kv *kv, int layer, size_t i, const ph_kv_page **from, const ph_kv_page **to) {
+    const ph_hold_full *f = &kv->hold.full[i];
+    *from = ph_hold_at(&kv->hold, layer, f->sequence, f->page);
+    *to = *slot(kv, f->sequence, layer, f->page);
+}
+
+const ph_kv_page *ph_kv_seen(const ph_kv *kv, int layer, int sequence, int index, int at) {
+    if (kv->is_by_channel && at / PH_KV_PAGE >= index / PH_KV_PAGE)
+        return ph_hold_at(&kv->hold, layer, sequence, at / PH_KV_PAGE);
+    return ph_kv_at(kv, layer, sequence, at);
+}
+
+ph_dtype ph_kv_dtype(const ph_kv *kv) {
+    return kv->dtype;
 }
 
 int ph_kv_layers(const ph_kv *kv) {

@@ -2,11 +2,14 @@
  *
  * A page holds PH_KV_PAGE tokens of one layer:
  *
- *     header | K [n_kv_heads, 64, d_k] | V [n_kv_heads, 64, d_v]      stored as the page's dtype
+ *     header | K [n_kv_heads, 64, d_k] | V [n_kv_heads, 64, d_v]      stored as the page's dtype (kv_page.h)
  *
  * A sequence is, per layer, a list of pages; pages may be shared by sequences
  * (references) and differ in dtype.  Keys are stored after rotation.  Pages come
  * from one slab, so appending a token never calls malloc.
+ *
+ * Q4_1 has its keys by channel: its pages are F16 until they are full, and are held for that beside the
+ * slab (kv_hold.h).
  */
 #ifndef PH_GRAPH_KV_H
 #define PH_GRAPH_KV_H
@@ -30,7 +33,8 @@ typedef struct ph_kv_spec {
     int          n_sequences; /* at most */
     int          context;     /* tokens a sequence can hold, at most */
     size_t       tokens;      /* tokens of all sequences together, at most (pages are rounded up) */
-    ph_dtype     dtype;       /* PH_F32 or PH_F16 */
+    ph_dtype     dtype;       /* a type with an attend kernel: F32, F16, BF16, Q8_0, Q4_1 */
+    int          rows;        /* of all sequences together in one step, at most; 0: `context`; for Q4_1 */
 } ph_kv_spec;
 
 typedef struct ph_kv_page {
@@ -51,6 +55,11 @@ typedef struct ph_kv ph_kv;
 
 ph_rc  ph_kv_bytes(const ph_kv_spec *spec, size_t *out, ph_err *err); /* all that open() will take */
 size_t ph_kv_page_bytes(const ph_kv_spec *spec, int layer); /* one page's block, rounded as the slab does */
+/* Bytes that a token takes in a layer, by its page's share. */
+size_t ph_kv_token_bytes(const ph_kv_spec *spec, int layer);
+/* Bytes of pages held as F16 beside the slab, for `n_sequences` of `pages` pages each and steps that begin
+ * and end `staged` whole pages; 0 for types that hold none. */
+size_t ph_kv_held_bytes(const ph_kv_spec *spec, size_t n_sequences, size_t pages, size_t staged);
 ph_rc  ph_kv_open(ph_kv **kv, const ph_kv_spec *spec, ph_err *err);
 void   ph_kv_close(ph_kv *kv);
 
@@ -61,7 +70,9 @@ int   ph_kv_length(const ph_kv *kv, int sequence); /* tokens, committed */
 /* Make room for tokens up to `length` in every layer (pages are taken now, so that a step cannot fail), and
  * set the length.  Errors: PH_ECONTEXT beyond spec.context; PH_ENOMEM no page left (nothing changes then). */
 ph_rc ph_kv_extend(ph_kv *kv, int sequence, int length, ph_err *err);
-void  ph_kv_truncate(ph_kv *kv, int sequence, int length); /* forget tokens from `length` on */
+/* Forget tokens from `length` on.  Returns the length now: with Q4_1 the begin of a page may be all that can
+ * be gone on from, so rows from there on must be run again. */
+int ph_kv_truncate(ph_kv *kv, int sequence, int length);
 /* Let the empty sequence `to` begin with the whole pages of the first `length` tokens of `from`, shared;
  * returns the tokens taken over, a multiple of PH_KV_PAGE.  A shared page that must be written is copied by
  * ph_kv_extend. */
@@ -69,6 +80,18 @@ int ph_kv_share(ph_kv *kv, int from, int length, int to);
 /* Page that holds token `index`, already reserved; NULL: it is not. */
 ph_kv_page *ph_kv_at(const ph_kv *kv, int layer, int sequence, int index);
 
+/* A step in one layer, for whoever runs it: begin; write every row to ph_kv_written; settle every full page;
+ * then each row looks at its keys page by page, as ph_kv_seen gives them.  rows: [n, PH_ROW_FIELDS], checked.
+ * Errors: PH_ELIMIT more rows than spec.rows; PH_EMISMATCH a row sees beyond the rows that are written;
+ * PH_EBUG as ph_hold_step. */
+ph_rc       ph_kv_step(ph_kv *kv, int layer, const int32_t *rows, size_t n, ph_err *err);
+ph_kv_page *ph_kv_written(const ph_kv *kv, int layer, int sequence, int index);
+size_t      ph_kv_full(const ph_kv *kv); /* pages that this step fills and that must be settled */
+void ph_kv_full_at(const ph_kv *kv, int layer, size_t i, const ph_kv_page **from, const ph_kv_page **to);
+/* The page with token `at`, as the row at `index` sees it. */
+const ph_kv_page *ph_kv_seen(const ph_kv *kv, int layer, int sequence, int index, int at);
+
+ph_dtype    ph_kv_dtype(const ph_kv *kv);
 int         ph_kv_layers(const ph_kv *kv);
 ph_kv_layer ph_kv_layer_at(const ph_kv *kv, int layer);
 size_t      ph_kv_used_bytes(const ph_kv *kv); /* pages given out, bytes */

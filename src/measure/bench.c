@@ -217,7 +217,8 @@ static ph_rc work_of(const ph_benching *b, ph_timed what, const ph_kernels *k, p
     const ph_session_options *s = b->how->session;
     const ph_bench           *o = b->out;
     ph_syms                   syms = {{0}};
-    ph_work_how how = {.kernels = k, .is_exact = s->is_exact, .kv_item = (int)ph_dtype_bytes(s->kv_dtype)};
+    double          item = (double)ph_dtype_bytes(s->kv_dtype) / (double)ph_dtype_block(s->kv_dtype);
+    ph_work_how     how = {.kernels = k, .is_exact = s->is_exact, .kv_item = item};
     const ph_graph *g = b->model->language;
     *has =
         what == PH_TIMED_SEE || what == PH_TIMED_BRIDGE || what == PH_TIMED_PREFILL || what == PH_TIMED_STEP;

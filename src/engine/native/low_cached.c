@@ -2,18 +2,21 @@
  *
  *     append   a unit is a row: its queries are rotated, its keys are rotated into their page, its values
  *              are copied; heads that have a norm of their own are normalised first
+ *     settle   only for caches by channel (graph/kv_hold.h): a unit is a key head of a page that the step
+ *              has filled
  *     attend   a unit is a block of rows and some query heads that share a key head
  *
  * Queries of one sequence that stand side by side walk its pages together; each
  * takes from a page the keys that it may see.  A query meets its pages in order
  * and cut at page borders, whatever unit it is in, so its bits are always the same.
  *
- * Without k and v only the second step is there, over a cache that the step does not append to; without q
- * only the first.
+ * Without k and v only the last step is there, over a cache that the step does not append to; without q
+ * only the others.
  *
  * The optional outputs (attention per key, entropy) are the eval's business.
  */
 #include "engine/native/native.h"
+#include "graph/kv_page.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,8 +37,10 @@ typedef struct cached {
     size_t heads, kv_heads, d, dv;
     float  scale, softcap;
     /* of this run */
-    ph_kv *kv;
-    size_t n, row_block, row_blocks, head_block, head_blocks; /* head blocks of one key head */
+    ph_kv        *kv;
+    ph_kv_layer   shape;
+    ph_attend_fn *attend, *attend_held; /* pages of the cache's own type, and those held as F16 */
+    size_t        n, row_block, row_blocks, head_block, head_blocks; /* head blocks of one key head */
 } cached;
 
 static int out_is(const ph_node *n, int k) {
@@ -117,12 +122,16 @@ static ph_rc check_all(ph_native *p, cached *c, ph_err *err) {
     c->kv = ph_native_kv(p, c->state);
     PH_TRY(check_cache(c, err));
     for (size_t i = 0; i < c->n; i++) PH_TRY(check_row(c, &rows[i * PH_ROW_FIELDS], i, err));
+    c->shape = ph_kv_layer_at(c->kv, c->layer);
+    c->attend = ph_attend_of(ph_native_kernels(p), ph_kv_dtype(c->kv));
+    c->attend_held = ph_attend_of(ph_native_kernels(p), PH_F16);
     return PH_OK;
 }
 
 static ph_rc prepare_append(ph_native *p, ph_step *s, ph_err *err) {
     cached *c = s->data;
     PH_TRY(check_all(p, c, err));
+    PH_TRY(ph_kv_step(c->kv, c->layer, ph_native_at(p, c->rows), c->n, err));
     s->units = c->n;
     size_t width = (c->heads + c->kv_heads) * c->d + c->kv_heads * c->dv;
     s->piece = (PH_UNIT_ITEMS + width) / (width + 1);
@@ -150,25 +159,13 @@ static void turn_row(const ph_native *p, const turn *t, float *y, const float *x
     k->rope(y, &c[row * half], &s[row * half], t->spin.heads, t->spin.d, half, t->spin.is_pairs);
 }
 
-/* heads x d floats into slot `slot` of a page's [heads, 64, d]. */
-static void store(const ph_kernels *k, const ph_kv_page *page, void *to, const float *x, size_t heads,
-                  size_t d, size_t slot) {
-    for (size_t h = 0; h < heads; h++) {
-        size_t at = (h * PH_KV_PAGE + slot) * d;
-        if (page->dtype == PH_F16)
-            k->f16_of((uint16_t *)to + at, &x[h * d], d);
-        else
-            memcpy((float *)to + at, &x[h * d], d * sizeof *x);
-    }
-}
-
 /* `own`: the worker's memory, for a row's queries and then for its keys. */
 static void append_row(ph_native *p, const cached *c, size_t i, float *own) {
     const ph_kernels *k = ph_native_kernels(p);
     const int32_t    *row = (const int32_t *)ph_native_at(p, c->rows) + i * PH_ROW_FIELDS;
     size_t wide = c->heads * c->d, narrow = c->kv_heads * c->d, slot = (size_t)row[PH_ROW_INDEX] % PH_KV_PAGE;
     const float *keys = (const float *)ph_native_at(p, c->k) + i * narrow;
-    ph_kv_page  *page = ph_kv_at(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
+    const float *values = (const float *)ph_native_at(p, c->v) + i * c->kv_heads * c->dv;
     if (c->turn_q.cos >= 0) {
         const float *q = (const float *)ph_native_at(p, c->q) + i * wide;
         turn_row(p, &c->turn_q, (float *)ph_native_at(p, c->turned) + i * wide, q, own, i);
@@ -177,9 +174,8 @@ static void append_row(ph_native *p, const cached *c, size_t i, float *own) {
         turn_row(p, &c->turn_k, own, keys, NULL, i);
         keys = own;
     }
-    store(k, page, page->k, keys, c->kv_heads, c->d, slot);
-    store(k, page, page->v, (const float *)ph_native_at(p, c->v) + i * c->kv_heads * c->dv, c->kv_heads,
-          c->dv, slot);
+    ph_kv_store(k, ph_kv_written(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]), &c->shape, keys,
+                values, slot);
 }
 
 static void append(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
@@ -188,6 +184,28 @@ static void append(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_
 
 static const ph_step_kind append_kind = {
     .name = "append", .scratch = scratch_append, .prepare = prepare_append, .work = append};
+
+/* ---- settle ---- */
+
+static ph_rc prepare_settle(ph_native *p, ph_step *s, ph_err *err) {
+    const cached *c = s->data;
+    (void)p, (void)err;
+    s->units = ph_kv_full(c->kv) * c->kv_heads;
+    s->piece = 1;
+    return PH_OK;
+}
+
+static void settle(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
+    const cached *c = s->data;
+    (void)p, (void)hand;
+    for (size_t u = begin; u < end; u++) {
+        const ph_kv_page *from, *to;
+        ph_kv_full_at(c->kv, c->layer, u / c->kv_heads, &from, &to);
+        ph_kv_settle(to, from, &c->shape, u % c->kv_heads);
+    }
+}
+
+static const ph_step_kind settle_kind = {.name = "settle", .prepare = prepare_settle, .work = settle};
 
 /* ---- attend ---- */
 
@@ -233,25 +251,37 @@ static ph_rc scratch_attend(const ph_native *p, const ph_step *s, const int64_t 
     return PH_OK;
 }
 
-/* All queries of b meet the keys that stand in one page. */
-static void meet_page(const ph_native *p, const cached *c, const ph_query_block *b, ph_attend *t,
-                      const int32_t *rows, size_t n_rows, size_t heads, size_t kv_head, int32_t base) {
-    const ph_kernels *k = ph_native_kernels(p);
-    const ph_kv_page *page = ph_kv_at(c->kv, c->layer, rows[PH_ROW_SEQUENCE], base);
-    size_t            item = ph_dtype_bytes(page->dtype);
+/* The queries of b whose rows see the page at `base` as `page` meet its keys. */
+static void meet_form(const cached *c, const ph_query_block *b, ph_attend *t, const int32_t *rows,
+                      size_t n_rows, size_t heads, size_t kv_head, int32_t base, const ph_kv_page *page) {
     for (size_t i = 0; i < n_rows; i++) {
-        int32_t lo, hi;
-        span_of(c, &rows[i * PH_ROW_FIELDS], &lo, &hi);
+        const int32_t *row = &rows[i * PH_ROW_FIELDS];
+        int32_t        lo, hi;
+        span_of(c, row, &lo, &hi);
         lo = lo < base ? 0 : lo - base;
         hi = hi - base > PH_KV_PAGE ? PH_KV_PAGE : hi - base;
+        if (hi < lo || ph_kv_seen(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX], base) != page)
+            lo = hi = 0;
         for (size_t h = 0; h < heads; h++) {
             b->lo[i * heads + h] = lo;
-            b->hi[i * heads + h] = hi < lo ? lo : hi;
+            b->hi[i * heads + h] = hi;
         }
     }
-    t->k = (const unsigned char *)page->k + kv_head * PH_KV_PAGE * c->d * item;
-    t->v = (const unsigned char *)page->v + kv_head * PH_KV_PAGE * c->dv * item;
-    (page->dtype == PH_F16 ? k->attend_F16 : k->attend_F32)(t);
+    ph_kv_meet(page->dtype == PH_F16 ? c->attend_held : c->attend, page, &c->shape, kv_head, t);
+}
+
+/* All queries of b meet the keys that stand in one page, in each form that one of them sees: the later the
+ * row, the sooner it is settled. */
+static void meet_page(const cached *c, const ph_query_block *b, ph_attend *t, const int32_t *rows,
+                      size_t n_rows, size_t heads, size_t kv_head, int32_t base) {
+    const ph_kv_page *form[2] = {NULL, NULL};
+    size_t            n_forms = 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        const int32_t    *row = &rows[i * PH_ROW_FIELDS];
+        const ph_kv_page *page = ph_kv_seen(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX], base);
+        if (page && page != form[0] && page != form[1]) form[n_forms++] = page;
+    }
+    for (size_t i = 0; i < n_forms; i++) meet_form(c, b, t, rows, n_rows, heads, kv_head, base, form[i]);
 }
 
 /* Rows [r0, r0 + n) of one sequence, query heads [h0, h0 + heads). */
@@ -269,8 +299,6 @@ static void meet(ph_native *p, const cached *c, const ph_query_block *b, size_t 
                         .scratch = b->scores,
                         .q = b->q,
                         .q_stride = c->d,
-                        .k_stride = c->d,
-                        .v_stride = c->dv,
                         .n_q = n * heads,
                         .d = c->d,
                         .dv = c->dv,
@@ -285,7 +313,7 @@ static void meet(ph_native *p, const cached *c, const ph_query_block *b, size_t 
     }
     ph_query_begin(b, n * heads, c->dv);
     for (int32_t base = first / PH_KV_PAGE * PH_KV_PAGE; base < last; base += PH_KV_PAGE)
-        meet_page(p, c, b, &t, rows, n, heads, h0 / (c->heads / c->kv_heads), base);
+        meet_page(c, b, &t, rows, n, heads, h0 / (c->heads / c->kv_heads), base);
     for (size_t i = 0; i < n * heads; i++)
         ph_query_answer(b, i, c->dv, &y[((r0 + i / heads) * c->heads + h0 + i % heads) * c->dv]);
 }
@@ -368,7 +396,8 @@ static ph_rc add_append(ph_builder *b, int node, cached *c, ph_err *err) {
         n_writes = 1;
         over = c->q;
     }
-    return ph_build_step(b, &append_kind, node, c, reads, n_reads, writes, n_writes, over, err);
+    PH_TRY(ph_build_step(b, &append_kind, node, c, reads, n_reads, writes, n_writes, over, err));
+    return ph_build_step(b, &settle_kind, node, c, &c->rows, 1, NULL, 0, -1, err);
 }
 
 static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {

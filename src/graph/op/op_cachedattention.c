@@ -4,9 +4,9 @@
  *     q [R, Hq*Dk]  k [R, Hkv*Dk]  v [R, Hkv*Dv]  rows [R, PH_ROW_FIELDS] i32  kv (a state)  ->  y [R, Hq*Dv]
  *
  * First every row's k and v are stored at PH_ROW_INDEX of its sequence, in the
- * page's own type; then row r sees the keys in [min(index - back, max(0, index + 1 - window)), span),
- * absorbed page by page (64 keys), so neither the chunk nor the other rows change
- * a result.  Room was made by ph_kv_extend before the step.
+ * page's own type (full pages that are of a type by channel are settled then); then row r sees the keys in
+ * [min(index - back, max(0, index + 1 - window)), span), absorbed page by page (64 keys), so neither the
+ * chunk nor the other rows change a result.  Room was made by ph_kv_extend before the step.
  *
  * Without k and v nothing is stored, and row r sees [cross begin, cross end): cross attention over a cache
  * that another graph filled.  Without q nothing attends and there is no output: that other graph.
@@ -15,6 +15,7 @@
  * Outputs 1 and 2 (attention received per key, entropy per query: attributes received, entropy) are in the
  * schema and refused until an engine computes them.
  */
+#include "graph/kv_page.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
@@ -131,18 +132,6 @@ static ph_rc check_row(const ph_kv *kv, const int32_t *row, int64_t r, int is_cr
     return PH_OK;
 }
 
-/* Write heads of d floats to slot `slot` of [n_heads, 64, d]. */
-static void store(const ph_eval *e, void *page, ph_dtype dtype, const float *x, int64_t heads, int64_t d,
-                  int64_t slot) {
-    for (int64_t h = 0; h < heads; h++) {
-        int64_t at = (h * PH_KV_PAGE + slot) * d;
-        if (dtype == PH_F16)
-            e->kernels->f16_of((uint16_t *)page + at, x + h * d, (size_t)d);
-        else
-            memcpy((float *)page + at, x + h * d, (size_t)d * sizeof *x);
-    }
-}
-
 typedef struct span {
     int64_t from, end; /* keys [from, end) */
 } span;
@@ -157,20 +146,17 @@ static span span_of(const int32_t *row, int64_t window, int is_cross) {
 /* One row and one key head: a->q points at its group of query heads. */
 static void attend_row(const ph_eval *e, const ph_kv *kv, int layer, const int32_t *row, const span *s,
                        int64_t head, ph_attend *a, int32_t *lo, int32_t *hi) {
-    int64_t from = s->from, end = s->end;
+    int64_t     from = s->from, end = s->end;
+    ph_kv_layer l = ph_kv_layer_at(kv, layer);
     for (size_t i = 0; i < a->n_q; i++) a->m[i] = -INFINITY, a->l[i] = 0;
     for (size_t i = 0; i < a->n_q * a->dv; i++) a->acc[i] = 0;
     for (int64_t begin = from / PH_KV_PAGE * PH_KV_PAGE; begin < end; begin += PH_KV_PAGE) {
-        const ph_kv_page *page = ph_kv_at(kv, layer, row[PH_ROW_SEQUENCE], (int)begin);
-        size_t            k_at = (size_t)head * PH_KV_PAGE * a->d, v_at = (size_t)head * PH_KV_PAGE * a->dv;
+        const ph_kv_page *page = ph_kv_seen(kv, layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX], (int)begin);
         for (size_t i = 0; i < a->n_q; i++) {
             lo[i] = (int32_t)(from > begin ? from - begin : 0);
             hi[i] = (int32_t)(end - begin < PH_KV_PAGE ? end - begin : PH_KV_PAGE);
         }
-        size_t item = ph_dtype_bytes(page->dtype);
-        a->k = (const char *)page->k + k_at * item;
-        a->v = (const char *)page->v + v_at * item;
-        (page->dtype == PH_F16 ? e->kernels->attend_F16 : e->kernels->attend_F32)(a);
+        ph_kv_meet(ph_attend_of(e->kernels, page->dtype), page, &l, (size_t)head, a);
     }
 }
 
@@ -188,7 +174,7 @@ typedef struct job {
 
 static ph_rc attend_all(const job *j, int64_t count, const ph_eval *e, ph_err *err) {
     int64_t   group = j->f.heads / j->f.kv_heads;
-    ph_attend a = {.q_stride = (size_t)j->f.dk, .k_stride = (size_t)j->f.dk, .v_stride = (size_t)j->f.dv};
+    ph_attend a = {.q_stride = (size_t)j->f.dk};
     void     *lo, *hi;
     a.n_q = (size_t)group, a.d = (size_t)j->f.dk, a.dv = (size_t)j->f.dv;
     a.scale = j->scale, a.softcap = j->softcap;
@@ -207,7 +193,7 @@ static ph_rc attend_all(const job *j, int64_t count, const ph_eval *e, ph_err *e
             const span     seen = span_of(row, j->window, j->is_cross);
             attend_row(e, j->kv, j->layer, row, &seen, h, &a, lo, hi);
             for (int64_t i = 0; i < group * j->f.dv; i++)
-                y[i] = a.l[i / j->f.dv] > 0 ? a.acc[i] / a.l[i / j->f.dv] : 0;
+                y[i] = a.l[i / j->f.dv] != 0 ? a.acc[i] / a.l[i / j->f.dv] : 0; /* of a NaN, NaN */
         }
     return PH_OK;
 }
@@ -225,13 +211,20 @@ static ph_rc check_kv(const ph_kv *kv, int64_t layer, const form *f, ph_err *err
     return PH_OK;
 }
 
-static ph_rc append(const job *j, const float *k, const float *v, int64_t count, const ph_eval *e) {
+static ph_rc append(const job *j, const float *k, const float *v, int64_t count, const ph_eval *e,
+                    ph_err *err) {
+    ph_kv_layer l = ph_kv_layer_at(j->kv, j->layer);
+    PH_TRY(ph_kv_step(j->kv, j->layer, j->rows, (size_t)count, err));
     for (int64_t r = 0; r < count; r++) {
-        const int32_t    *row = j->rows + r * PH_ROW_FIELDS;
-        const ph_kv_page *page = ph_kv_at(j->kv, j->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]);
-        int64_t           slot = row[PH_ROW_INDEX] % PH_KV_PAGE;
-        store(e, page->k, page->dtype, k + r * j->f.kv_heads * j->f.dk, j->f.kv_heads, j->f.dk, slot);
-        store(e, page->v, page->dtype, v + r * j->f.kv_heads * j->f.dv, j->f.kv_heads, j->f.dv, slot);
+        const int32_t *row = j->rows + r * PH_ROW_FIELDS;
+        ph_kv_store(e->kernels, ph_kv_written(j->kv, j->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX]), &l,
+                    k + r * j->f.kv_heads * j->f.dk, v + r * j->f.kv_heads * j->f.dv,
+                    (size_t)row[PH_ROW_INDEX] % PH_KV_PAGE);
+    }
+    for (size_t i = 0; i < ph_kv_full(j->kv); i++) {
+        const ph_kv_page *from, *to;
+        ph_kv_full_at(j->kv, j->layer, i, &from, &to);
+        for (int64_t h = 0; h < j->f.kv_heads; h++) ph_kv_settle(to, from, &l, (size_t)h);
     }
     return PH_OK;
 }
@@ -260,7 +253,7 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     j.softcap = (float)ph_node_float(n, "softcap", 0);
     for (int64_t r = 0; r < count; r++)
         PH_TRY(check_row(j.kv, j.rows + r * PH_ROW_FIELDS, r, j.is_cross, err));
-    if (has_k) PH_TRY(append(&j, k, v, count, e));
+    if (has_k) PH_TRY(append(&j, k, v, count, e, err));
     return has_q ? attend_all(&j, count, e, err) : PH_OK;
 }
 

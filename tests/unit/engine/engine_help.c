@@ -356,7 +356,7 @@ ph_kv *eh_lm_cache(const eh_lm *m, int sequences, int context) {
     ph_kv      *kv = NULL;
     ph_err      err = {0};
     for (int i = 0; i < m->layers; i++) layers[i] = (ph_kv_layer){m->kv_heads, m->head, m->head};
-    ph_kv_spec spec = {layers, m->layers, sequences, context, (size_t)sequences * (size_t)context, m->kv};
+    ph_kv_spec spec = {layers, m->layers, sequences, context, (size_t)sequences * (size_t)context, m->kv, 0};
     CHECK_SAY(!ph_kv_open(&kv, &spec, &err), "%s", err.msg);
     return kv;
 }

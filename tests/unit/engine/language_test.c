@@ -135,6 +135,14 @@ void test_language_definition(void) {
     against_definition(m, "window, one key head, softcap");
     m.together = 67;
     against_definition(m, "spans in both directions, longer than a page and than the window");
+    m.kv = PH_Q4_1;
+    against_definition(m, "the same over a cache by channel");
+    m.window = 0, m.together = 0;
+    against_definition(m, "a cache by channel");
+    m.kv = PH_Q8_0;
+    against_definition(m, "a cache of q8_0");
+    m.kv = PH_BF16;
+    against_definition(m, "a cache of bf16");
     m = eh_lm_small;
     m.normed = 1;
     against_definition(m, "norms of heads and of results, in one layer of two");
@@ -158,12 +166,23 @@ static eh_lm odd_model(void) {
     return m;
 }
 
-void test_language_threads_chunks(void) {
+/* With caches of every kind; by channel also without a window, so that settled pages are seen. */
+static void each_cache(void (*test)(eh_lm m)) {
+    static const ph_dtype kinds[] = {PH_F16, PH_BF16, PH_Q8_0, PH_Q4_1};
+    eh_lm                 m = odd_model();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        m.kv = kinds[i];
+        test(m);
+    }
+    m.window = 0;
+    test(m);
+}
+
+static void threads_chunks(eh_lm m) {
     static const struct {
         int threads, chunk;
     } ways[] = {{1, 512}, {2, 512}, {4, 512}, {1, 16}, {2, 16}, {4, 37}, {2, 1}};
     eh_store s;
-    eh_lm    m = odd_model();
     float   *want = logits_room(), *got = logits_room();
     unsigned features[] = {0, ph_cpu_features()};
     eh_store_open(&s);
@@ -180,6 +199,10 @@ void test_language_threads_chunks(void) {
     eh_store_close(&s);
     free(want);
     free(got);
+}
+
+void test_language_threads_chunks(void) {
+    each_cache(threads_chunks);
 }
 
 /* All of a sequence on a new program; how many steps that took. */
@@ -226,9 +249,8 @@ void test_language_unfused(void) {
 }
 
 /* A prompt chunk of one sequence, one row of two others between: each has the bits that it has alone. */
-void test_language_neighbours(void) {
+static void neighbours(eh_lm m) {
     eh_store s;
-    eh_lm    m = odd_model();
     lm       l;
     float   *alone = logits_room(), *first = logits_room();
     int      a = -1, b = -1, c = -1;
@@ -258,6 +280,10 @@ void test_language_neighbours(void) {
     eh_store_close(&s);
     free(alone);
     free(first);
+}
+
+void test_language_neighbours(void) {
+    each_cache(neighbours);
 }
 
 /* A program bound for many rows runs few of them; what it makes of them is the same. */
@@ -302,10 +328,9 @@ static int go_in_pieces(lm *l, ph_syms syms, uint64_t ns) {
     return n;
 }
 
-void test_language_again(void) {
+static void again(eh_lm m) {
     static const uint64_t pauses[] = {0, 1, 2000, 40000};
     eh_store              s;
-    eh_lm                 m = odd_model();
     float                *want = logits_room();
     eh_store_open(&s);
     ph_graph *g = eh_lm_graph(&m, &s);
@@ -332,10 +357,13 @@ void test_language_again(void) {
     free(want);
 }
 
+void test_language_again(void) {
+    each_cache(again);
+}
+
 /* A cancelled run stops, is forgotten by reset, and the next one is as if it had never been. */
-void test_language_cancel(void) {
+static void cancel(eh_lm m) {
     eh_store s;
-    eh_lm    m = odd_model();
     float   *want = logits_room();
     lm       l;
     int      a;
@@ -363,6 +391,10 @@ void test_language_cancel(void) {
     ph_graph_close(g);
     eh_store_close(&s);
     free(want);
+}
+
+void test_language_cancel(void) {
+    each_cache(cancel);
 }
 
 /* ---- barriers, allocations ---- */
@@ -405,9 +437,8 @@ void test_language_barriers(void) {
     count_barriers(2);
 }
 
-void test_language_no_malloc(void) {
+static void no_malloc(eh_lm m) {
     eh_store     s;
-    eh_lm        m = odd_model();
     lm           l;
     int          a;
     ph_run_state state;
@@ -434,6 +465,10 @@ void test_language_no_malloc(void) {
     close_on(&l);
     ph_graph_close(g);
     eh_store_close(&s);
+}
+
+void test_language_no_malloc(void) {
+    each_cache(no_malloc);
 }
 
 /* Rows that point nowhere are refused before a byte of the cache is touched. */

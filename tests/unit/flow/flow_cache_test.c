@@ -13,8 +13,17 @@ typedef struct bench {
     ph_model   *m;
     ph_session *s;
     ph_turn    *t;
+    ph_dtype    kv;
     int         n_vision; /* runs of the vision graph */
 } bench;
+
+static const ph_dtype caches[] = {PH_F32, PH_Q8_0, PH_Q4_1};
+enum { N_CACHES = sizeof caches / sizeof *caches };
+
+/* Of `rows` that could be kept, those that must be: by channel, whole pages. */
+static int kept(const bench *b, int rows) {
+    return b->kv == PH_Q4_1 ? rows / PH_KV_PAGE * PH_KV_PAGE : rows;
+}
 
 static void saw(void *arg, const char *value, const float *data, const ph_shape *shape, const ph_syms *syms) {
     bench *b = arg;
@@ -22,11 +31,12 @@ static void saw(void *arg, const char *value, const float *data, const ph_shape 
     b->n_vision++;
 }
 
-static int open_bench(bench *b, ph_session_tap *tap, const char *path, int has_vision) {
-    *b = (bench){.m = fh_model(path)};
+static int open_bench(bench *b, ph_session_tap *tap, const char *path, ph_dtype kv, int has_vision) {
+    *b = (bench){.m = fh_model(path), .kv = kv};
     *tap = (ph_session_tap){.graph = "vision", .value = "vision.hidden.0", .see = saw, .arg = b};
     b->s = fh_session(
-        b->m, &(ph_session_options){.threads = 2, .chunk = 64, .tap = tap, .n_taps = (size_t)has_vision});
+        b->m, &(ph_session_options){
+                  .threads = 2, .chunk = 64, .kv_dtype = kv, .tap = tap, .n_taps = (size_t)has_vision});
     b->t = fh_turn(b->s);
     return b->t != NULL;
 }
@@ -44,7 +54,7 @@ static void drive(ph_turn *t, const fh_talk *talk, fh_answer *out) {
 
 /* In a sequence that holds nothing. */
 static void drive_fresh(const bench *b, const fh_talk *talk, fh_answer *out) {
-    ph_session *s = fh_session(b->m, &(ph_session_options){.threads = 1});
+    ph_session *s = fh_session(b->m, &(ph_session_options){.threads = 1, .kv_dtype = b->kv});
     ph_turn    *t = fh_turn(s);
     if (t) drive(t, talk, out);
     CHECK(!out->cached);
@@ -66,25 +76,26 @@ static int held_to_fresh(bench *b, const fh_talk *talk, const char *what) {
     return cached;
 }
 
-void test_cache_second_turn(void) {
+static void second_turn(ph_dtype kv) {
     ph_session_tap tap;
     bench          b;
     fh_talk        talk;
     fh_answer      first;
-    if (open_bench(&b, &tap, FH_SMOLLM2, 0)) {
+    if (open_bench(&b, &tap, FH_SMOLLM2, kv, 0)) {
         fh_ask(&talk, NULL, "How many windows does the house have?");
         drive(b.t, &talk, &first);
         int rows = first.prompt;
         fh_add(&talk, "assistant", "There are two of them.");
         fh_add(&talk, "user", "And is there a red kite above the hill?");
         int cached = held_to_fresh(&b, &talk, "second turn");
-        CHECK_SAY(cached >= rows - 6 && cached > 0, "%d rows cached of a first prompt of %d", cached, rows);
+        CHECK_SAY(cached >= kept(&b, rows - 6) && (cached > 0 || rows < 70),
+                  "%d rows cached of a first prompt of %d", cached, rows);
         /* The same once more: all but the last row. */
         cached = held_to_fresh(&b, &talk, "asked again");
-        CHECK_SAY(cached > rows, "%d rows cached", cached);
+        CHECK_SAY(cached > kept(&b, rows), "%d rows cached", cached);
         /* A prompt that is a beginning of the last one, then an unlike one. */
         talk.q.n_messages = 1;
-        CHECK(held_to_fresh(&b, &talk, "a beginning") > 0);
+        CHECK(held_to_fresh(&b, &talk, "a beginning") >= kept(&b, 1));
         fh_forget(&first);
         fh_ask(&talk, NULL, "Nothing");
         held_to_fresh(&b, &talk, "unlike");
@@ -92,20 +103,25 @@ void test_cache_second_turn(void) {
     close_bench(&b);
 }
 
-static void pictures(const char *path) {
+void test_cache_second_turn(void) {
+    for (int i = 0; i < N_CACHES; i++) second_turn(caches[i]);
+}
+
+static void pictures_in(const char *path, ph_dtype kv) {
     ph_session_tap tap;
     bench          b;
     fh_talk        one, other;
     fh_answer      a;
     fh_ask(&one, scene, "What is in the image?");
     fh_ask(&other, second, "What is in the image?");
-    if (open_bench(&b, &tap, path, 1)) {
+    if (open_bench(&b, &tap, path, kv, 1)) {
         drive(b.t, &one, &a);
         int seen = b.n_vision, prompt = a.prompt, image = a.image;
         CHECK(seen > 0 && image > 0);
         fh_forget(&a);
         int cached = held_to_fresh(&b, &one, "the same picture again");
-        CHECK_SAY(cached == prompt - 1, "%d of %d rows cached", cached, prompt);
+        CHECK_SAY(cached <= prompt - 1 && cached >= kept(&b, prompt - 1), "%d of %d rows cached", cached,
+                  prompt);
         CHECK_SAY(b.n_vision == seen, "the same picture was seen again: %d runs", b.n_vision - seen);
         cached = held_to_fresh(&b, &other, "another picture");
         CHECK_SAY(cached < prompt - image, "%d rows cached, though the picture is another", cached);
@@ -116,12 +132,16 @@ static void pictures(const char *path) {
         fh_add(&one, "assistant", "A house.");
         fh_add(&one, "user", "How many windows does it have?");
         cached = held_to_fresh(&b, &one, "second turn about a picture");
-        CHECK_SAY(cached >= image, "%d rows cached of %d of the picture", cached, image);
+        CHECK_SAY(cached >= kept(&b, image), "%d rows cached of %d of the picture", cached, image);
         CHECK(b.n_vision == seen);
     }
     fh_close(&one);
     fh_close(&other);
     close_bench(&b);
+}
+
+static void pictures(const char *path) {
+    for (int i = 0; i < N_CACHES; i++) pictures_in(path, caches[i]);
 }
 
 void test_cache_pictures_llava(void) {
@@ -176,7 +196,7 @@ void test_cache_other_file_same_pixels(void) {
         ph_image_decode(&px, one.picture[0].bytes, one.picture[0].n, &o, &arena, &e))
         fh_say(&e);
     uint8_t *bmp = as_bmp(&px, &n);
-    if (bmp && open_bench(&b, &tap, FH_LLAVA, 1)) {
+    if (bmp && open_bench(&b, &tap, FH_LLAVA, PH_F32, 1)) {
         drive(b.t, &one, &a);
         int seen = b.n_vision, prompt = a.prompt;
         fh_forget(&a);

@@ -40,6 +40,9 @@ void test_token_without_malloc(void) {
     }
     no_malloc(FH_SMOLLM2, NULL, 1, PH_F32);
     no_malloc(FH_SMOLLM2, NULL, 4, PH_F16);
+    no_malloc(FH_SMOLLM2, NULL, 4, PH_Q8_0);
+    no_malloc(FH_SMOLLM2, NULL, 2, PH_Q4_1);
+    no_malloc(FH_LLAVA, scene, 2, PH_Q4_1);
     no_malloc(FH_LLAVA, scene, 2, PH_F32);
     no_malloc(FH_IDEFICS3, scene, 2, PH_F32);
     no_malloc(FH_QWEN25VL, scene, 2, PH_F32);

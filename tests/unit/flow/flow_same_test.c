@@ -1,5 +1,5 @@
 /* flow_same_test.c - an answer depends on the question alone: not on threads, chunks, tiles at a time, or
- * who is answered beside it; to the last bit of every logit, with both types of the cache. */
+ * who is answered beside it; to the last bit of every logit, with every type of the cache. */
 #include "tests/unit/flow/flow_help.h"
 
 #include "formats/safetensors.h"
@@ -9,6 +9,9 @@
 static const char *const scene[] = {"scene.png", NULL}, *const odd[] = {"odd_aspect.png", NULL},
                          *const two[] = {"second.png", "rgba.png", NULL},
                          *const both[] = {"scene.png", "second.png", NULL};
+
+static const ph_dtype caches[] = {PH_F32, PH_F16, PH_BF16, PH_Q8_0, PH_Q4_1};
+enum { N_CACHES = sizeof caches / sizeof *caches };
 
 static const int threads_of[] = {1, 2, 4}, chunk_of[] = {16, 512, 1, 7, 33};
 
@@ -45,8 +48,7 @@ static void same_alone(const char *path, const char *const *pictures, const char
     ph_model *m = fh_model(path);
     fh_talk   talk;
     fh_ask(&talk, pictures, text);
-    if (m) vary(m, PH_F32, &talk, path);
-    if (m) vary(m, PH_F16, &talk, path);
+    for (int i = 0; m && i < N_CACHES; i++) vary(m, caches[i], &talk, path);
     fh_close(&talk);
     ph_model_close(m);
 }
@@ -112,6 +114,10 @@ static void same_beside(const char *path, int has_vision) {
         beside(m, PH_F32, all, 4, 0, 0);
         beside(m, PH_F32, all, 4, 23, 5);
         beside(m, PH_F16, all, 4, 16, 9);
+        beside(m, PH_Q8_0, all, 4, 23, 5);
+        beside(m, PH_Q4_1, all, 4, 0, 0);
+        beside(m, PH_Q4_1, all, 4, 67, 5);
+        beside(m, PH_Q4_1, all, 4, 16, 9);
     }
     for (size_t i = 0; i < 4; i++) fh_close(&talk[i]);
     ph_model_close(m);

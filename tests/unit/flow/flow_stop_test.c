@@ -209,7 +209,7 @@ void test_session_refused(void) {
     ph_session                     *s = NULL;
     static const ph_session_options bad[] = {
         {.threads = 1000},     {.context = 1 << 30},         {.sequences = 1 << 20}, {.images = 1000},
-        {.kv_dtype = PH_Q8_0}, {.engine_language = "steam"}, {.isa = "abacus"}};
+        {.kv_dtype = PH_Q5_0}, {.engine_language = "steam"}, {.isa = "abacus"}};
     for (size_t i = 0; m && i < sizeof bad / sizeof *bad; i++) {
         ph_err  e = {0};
         ph_plan plan;

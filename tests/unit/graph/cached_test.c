@@ -59,7 +59,7 @@ static ph_graph *graph_of(const knobs *o) {
 static ph_kv *cache_of(ph_dtype dtype) {
     ph_kv     *kv = NULL;
     ph_err     err;
-    ph_kv_spec spec = {layer, LAYERS, 3, 400, 1200, dtype};
+    ph_kv_spec spec = {layer, LAYERS, 3, 400, 1200, dtype, 0};
     CHECK(!ph_kv_open(&kv, &spec, &err));
     return kv;
 }
@@ -100,8 +100,39 @@ static void run_set(set *s, const knobs *o, ph_dtype dtype, int chunk) {
     ph_graph_close(g);
 }
 
-static double round_as(float x, ph_dtype dtype) {
-    return dtype == PH_F16 ? (double)ph_f16_to_f32(ph_f32_to_f16(x)) : (double)x;
+static float half(float x) {
+    return ph_f16_to_f32(ph_f32_to_f16(x));
+}
+
+/* Element i of n numbers after their way through blocks of 32 (n <= 32; the last number fills the block). */
+static double through(ph_dtype dtype, const float *x, int n, int i) {
+    unsigned char bytes[64];
+    float         in[32], out[32];
+    for (int j = 0; j < 32; j++) in[j] = x[j < n ? j : n - 1];
+    ph_dtype_get(dtype)->pack(bytes, in, ph_dtype_block(dtype) == 1 ? 1 : 32);
+    if (ph_dtype_block(dtype) == 1) {
+        ph_dtype_get(dtype)->pack(bytes, &in[i], 1);
+        ph_dtype_get(dtype)->unpack(&out[i], bytes, 1);
+    } else {
+        ph_dtype_get(dtype)->unpack(out, bytes, 32);
+    }
+    return (double)out[i];
+}
+
+/* Key j as token t sees it: by channel, pages before t's are settled, the others F16. */
+static double key_seen(const set *s, ph_dtype dtype, int t, int j, int kv, int d) {
+    float channel[32];
+    if (dtype != PH_Q4_1) return through(dtype, s->k[j][kv], DK, d);
+    if (j / PH_KV_PAGE >= t / PH_KV_PAGE) return (double)half(s->k[j][kv][d]);
+    for (int i = 0; i < 32; i++) channel[i] = half(s->k[j / 32 * 32 + i][kv][d]);
+    return through(dtype, channel, 32, j % 32);
+}
+
+static double value_seen(const set *s, ph_dtype dtype, int t, int j, int kv, int i) {
+    float row[DV];
+    if (dtype != PH_Q4_1) return through(dtype, s->v[j][kv], DV, i);
+    for (int e = 0; e < DV; e++) row[e] = half(s->v[j][kv][e]);
+    return j / PH_KV_PAGE >= t / PH_KV_PAGE ? (double)row[i] : through(dtype, row, DV, i);
 }
 
 /* softmax written out in double. */
@@ -112,7 +143,7 @@ static double expect(const set *s, const knobs *o, ph_dtype dtype, int t, int h,
     double        most = -INFINITY, sum = 0, y = 0;
     for (int j = from; j < end; j++) {
         double dot = 0;
-        for (int d = 0; d < DK; d++) dot += (double)s->q[t][h][d] * round_as(s->k[j][kv][d], dtype);
+        for (int d = 0; d < DK; d++) dot += (double)s->q[t][h][d] * key_seen(s, dtype, t, j, kv, d);
         p[j] = o->scale * dot;
         if (o->softcap > 0) p[j] = o->softcap * tanh(p[j] / o->softcap);
         if (p[j] > most) most = p[j];
@@ -120,7 +151,7 @@ static double expect(const set *s, const knobs *o, ph_dtype dtype, int t, int h,
     for (int j = from; j < end; j++) {
         double e = exp(p[j] - most);
         sum += e;
-        y += e * round_as(s->v[j][kv][i], dtype);
+        y += e * value_seen(s, dtype, t, j, kv, i);
     }
     return y / sum;
 }
@@ -146,19 +177,19 @@ void test_cached_equals_dense(void) {
 }
 
 /* Any chunk, and any company, gives the same bits. */
-void test_cached_chunks_and_neighbours(void) {
+static void chunks_and_neighbours(ph_dtype dtype) {
     const knobs o = {.scale = 0.4};
     ph_err      err = {0};
     int         a = 0, b = 0;
     fill(&one, 1, 0, &o);
-    run_set(&one, &o, PH_F32, TOKENS);
+    run_set(&one, &o, dtype, TOKENS);
     for (int chunk = 1; chunk < TOKENS; chunk = chunk * 4 + 3) {
         fill(&two, 1, 0, &o);
-        run_set(&two, &o, PH_F32, chunk);
-        CHECK_SAY(!memcmp(one.y, two.y, sizeof one.y), "chunk %d", chunk);
+        run_set(&two, &o, dtype, chunk);
+        CHECK_SAY(!memcmp(one.y, two.y, sizeof one.y), "%s, chunk %d", ph_dtype_name(dtype), chunk);
     }
     ph_graph *g = graph_of(&o);
-    ph_kv    *kv = cache_of(PH_F32);
+    ph_kv    *kv = cache_of(dtype);
     CHECK(!ph_kv_begin(kv, &b, &err) && !ph_kv_begin(kv, &a, &err));
     CHECK(!ph_kv_extend(kv, a, TOKENS, &err) && !ph_kv_extend(kv, b, TOKENS, &err));
     static set mixed;
@@ -178,8 +209,106 @@ void test_cached_chunks_and_neighbours(void) {
         memcpy(one.y[t / 2], mixed.y[t], sizeof one.y[0]);
     }
     fill(&two, 1, 0, &o);
-    run_set(&two, &o, PH_F32, 16);
+    run_set(&two, &o, dtype, 16);
     CHECK(!memcmp(one.y, two.y, sizeof(one.y[0]) * (TOKENS / 2)));
+    ph_kv_close(kv);
+    ph_graph_close(g);
+}
+
+static const ph_dtype types[] = {PH_F32, PH_F16, PH_BF16, PH_Q8_0, PH_Q4_1};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+void test_cached_chunks_and_neighbours(void) {
+    for (int i = 0; i < N_TYPES; i++) chunks_and_neighbours(types[i]);
+}
+
+/* Cut off anywhere and gone on from where the cache says, with other tokens first: as if never cut. */
+static void cut(ph_dtype dtype, int chunk, int wrong, int at) {
+    const knobs o = {.scale = 0.4};
+    ph_err      err = {0};
+    ph_graph   *g = graph_of(&o);
+    ph_kv      *kv = cache_of(dtype);
+    int         s, from = 0;
+    CHECK(!ph_kv_begin(kv, &s, &err));
+    fill(&two, 1, s, &o);
+    for (int t = at; t < TOKENS; t++) memset(two.k[t], 0x11, sizeof two.k[t]); /* thrown away later */
+    CHECK(!ph_kv_extend(kv, s, wrong, &err));
+    for (int t = 0; t < wrong; t += chunk)
+        CHECK(!step(g, kv, &two, t, t + chunk < wrong ? t + chunk : wrong, &err));
+    from = ph_kv_truncate(kv, s, at);
+    CHECK_SAY(from == at || (dtype == PH_Q4_1 && from == at / 64 * 64), "%d goes on at %d", at, from);
+    CHECK(ph_kv_length(kv, s) == from);
+    fill(&two, 1, s, &o);
+    memcpy(two.y, one.y, sizeof(one.y[0]) * (size_t)from);
+    for (int t = from; t < TOKENS; t += chunk) {
+        int end = t + chunk < TOKENS ? t + chunk : TOKENS;
+        CHECK(!ph_kv_extend(kv, s, end, &err));
+        ph_rc rc = step(g, kv, &two, t, end, &err);
+        CHECK_SAY(!rc, "%s", err.msg);
+    }
+    CHECK_SAY(!memcmp(one.y, two.y, sizeof one.y), "%s, chunk %d, %d tokens cut to %d", ph_dtype_name(dtype),
+              chunk, wrong, at);
+    ph_kv_close(kv);
+    ph_graph_close(g);
+}
+
+void test_cached_cut(void) {
+    static const int wrongs[] = {40, 64, 100, 128, 150}, ats[] = {0, 1, 33, 63, 64, 65, 99, 127, 128, 140};
+    const knobs      o = {.scale = 0.4};
+    for (int i = 0; i < N_TYPES; i++) {
+        fill(&one, 1, 0, &o);
+        run_set(&one, &o, types[i], TOKENS);
+        for (size_t w = 0; w < sizeof wrongs / sizeof *wrongs; w++)
+            for (size_t a = 0; a < sizeof ats / sizeof *ats; a++)
+                for (int chunk = 1; chunk < TOKENS && ats[a] < wrongs[w]; chunk = chunk * 5 + 2)
+                    cut(types[i], chunk, wrongs[w], ats[a]);
+    }
+}
+
+/* Pages taken over from another sequence, and its own tokens behind. */
+void test_cached_shared(void) {
+    const knobs o = {.scale = 0.4};
+    ph_err      err = {0};
+    for (int i = 0; i < N_TYPES; i++)
+        for (int to = 128; to >= 100; to -= 28) {
+            ph_graph *g = graph_of(&o);
+            ph_kv    *kv = cache_of(types[i]);
+            int       a, b;
+            CHECK(!ph_kv_begin(kv, &a, &err) && !ph_kv_begin(kv, &b, &err) &&
+                  !ph_kv_extend(kv, a, 140, &err));
+            fill(&one, 1, a, &o);
+            CHECK(!step(g, kv, &one, 0, 140, &err) && ph_kv_share(kv, a, 140, b) == 128);
+            int from = ph_kv_truncate(kv, b, to);
+            CHECK(from == to || (types[i] == PH_Q4_1 && from == 64));
+            CHECK(!ph_kv_extend(kv, b, TOKENS, &err));
+            fill(&two, 1, b, &o);
+            ph_rc rc = step(g, kv, &two, from, TOKENS, &err);
+            CHECK_SAY(!rc && !memcmp(one.y[from], two.y[from], sizeof one.y[0] * (size_t)(140 - from)), "%s",
+                      ph_dtype_name(types[i]));
+            CHECK(!step(g, kv, &one, 128, 140, &err)); /* the first one's pages are as they were */
+            CHECK(!memcmp(one.y[from], two.y[from], sizeof one.y[0] * (size_t)(140 - from)));
+            ph_kv_close(kv);
+            ph_graph_close(g);
+        }
+}
+
+/* A page that begins and ends within a step needs room that was asked for; a row cannot begin where the page
+ * is not held, nor see what is not written. */
+void test_cached_by_channel_refuses(void) {
+    const knobs o = {.scale = 0.4};
+    ph_graph   *g = graph_of(&o);
+    ph_kv      *kv;
+    ph_err      err = {0};
+    ph_kv_spec  spec = {layer, LAYERS, 1, 400, 400, PH_Q4_1, 63};
+    int         s;
+    CHECK(!ph_kv_open(&kv, &spec, &err) && !ph_kv_begin(kv, &s, &err) && !ph_kv_extend(kv, s, 150, &err));
+    fill(&one, 1, s, &o);
+    CHECK(step(g, kv, &one, 0, 150, &err) == PH_ELIMIT && strstr(err.msg, "63"));
+    CHECK(step(g, kv, &one, 70, 80, &err) == PH_EBUG && strstr(err.msg, "70"));
+    one.rows[2][PH_ROW_SPAN] = 11;
+    CHECK(step(g, kv, &one, 0, 10, &err) == PH_EMISMATCH && strstr(err.msg, "row 2"));
+    fill(&one, 1, s, &o);
+    CHECK(!step(g, kv, &one, 0, 63, &err));
     ph_kv_close(kv);
     ph_graph_close(g);
 }
@@ -190,18 +319,35 @@ void test_cached_window_span_softcap(void) {
                           {.scale = 0.4, .is_bidirectional = 1},
                           {.scale = 3, .softcap = 1.5},
                           {.scale = 1, .softcap = 4, .window = 64, .is_bidirectional = 1}};
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        fill(&one, 10 + i, 0, &sets[i]);
-        run_set(&one, &sets[i], PH_F32, TOKENS);
-        compare(&one, &sets[i], PH_F32);
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (int k = 0; k < N_TYPES; k++) {
+            fill(&one, 10 + i, 0, &sets[i]);
+            run_set(&one, &sets[i], types[k], TOKENS);
+            compare(&one, &sets[i], types[k]);
+        }
+}
+
+void test_cached_types(void) {
+    const knobs o = {.scale = 0.4};
+    for (int i = 0; i < N_TYPES; i++) {
+        fill(&one, 1, 0, &o);
+        run_set(&one, &o, types[i], 33);
+        compare(&one, &o, types[i]);
     }
 }
 
-void test_cached_half(void) {
+/* A number that is none must show, whatever the type makes of it. */
+void test_cached_nan(void) {
     const knobs o = {.scale = 0.4};
-    fill(&one, 1, 0, &o);
-    run_set(&one, &o, PH_F16, 33);
-    compare(&one, &o, PH_F16);
+    for (int i = 0; i < N_TYPES; i++)
+        for (int what = 0; what < 4; what++) {
+            float bad = what & 1 ? NAN : INFINITY;
+            fill(&one, 1, 0, &o);
+            *(what & 2 ? &one.k[5][1][3] : &one.v[5][1][3]) = bad;
+            run_set(&one, &o, types[i], 33);
+            float y = one.y[TOKENS - 1][HQ - 1][3];
+            CHECK_SAY(!isfinite(y), "%s: %g came to %g", ph_dtype_name(types[i]), (double)bad, (double)y);
+        }
 }
 
 void test_cached_refuses(void) {
@@ -222,7 +368,7 @@ void test_cached_refuses(void) {
                   err.msg);
     }
     ph_kv_layer other[] = {{HKV, DK, DV}, {HKV, DK, DV + 1}};
-    ph_kv_spec  spec = {other, 2, 1, 64, 64, PH_F32};
+    ph_kv_spec  spec = {other, 2, 1, 64, 64, PH_F32, 0};
     CHECK(!ph_kv_open(&narrow, &spec, &err));
     CHECK(step(g, narrow, &one, 0, 1, &err) == PH_EMISMATCH && strstr(err.msg, "layer 1"));
     CHECK(step(g, NULL, &one, 0, 1, &err) == PH_EMISMATCH);

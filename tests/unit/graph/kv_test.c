@@ -12,7 +12,7 @@ enum { LAYERS = 3, SEQUENCES = 5, CONTEXT = 300 };
 static ph_kv_layer layers[LAYERS] = {{2, 4, 4}, {1, 8, 6}, {3, 2, 2}};
 
 static ph_kv_spec spec_of(size_t tokens, ph_dtype dtype) {
-    return (ph_kv_spec){layers, LAYERS, SEQUENCES, CONTEXT, tokens, dtype};
+    return (ph_kv_spec){layers, LAYERS, SEQUENCES, CONTEXT, tokens, dtype, 0};
 }
 
 /* What a token's first key number must be. */
@@ -159,4 +159,30 @@ void test_kv_spec(void) {
     CHECK(ph_kv_page_bytes(&s, 0) == 2 * 64 * 8 * 2);
     CHECK(!ph_kv_open(&kv, &s, &err) && ph_kv_layers(kv) == LAYERS && ph_kv_layer_at(kv, 1).d_v == 6);
     ph_kv_close(kv);
+}
+
+/* Bytes of each type, counted by hand: heads of 80 and 40 are three and two blocks of 32. */
+void test_kv_types(void) {
+    static const struct {
+        ph_dtype dtype;
+        size_t   page, held;
+    } types[] = {{PH_F32, 2 * 64 * (80 + 40) * 4, 0},
+                 {PH_F16, 2 * 64 * (80 + 40) * 2, 0},
+                 {PH_BF16, 2 * 64 * (80 + 40) * 2, 0},
+                 {PH_Q8_0, 2 * 64 * (3 + 2) * 34, 0},
+                 {PH_Q4_1, 2 * (80 * 2 + 64 * 2) * 20, 2 * 64 * (80 + 40) * 2}};
+    ph_kv_layer wide[] = {{2, 80, 40}, {2, 80, 40}};
+    ph_err      err;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        ph_kv_spec s = {wide, 2, 3, 640, 1920, types[i].dtype, 192};
+        size_t     all, fewer, page = (types[i].page + 255) / 256 * 256, held = types[i].held;
+        CHECK_SAY(ph_kv_page_bytes(&s, 1) == page, "%zu", ph_kv_page_bytes(&s, 1));
+        CHECK(ph_kv_token_bytes(&s, 0) == types[i].page / 64);
+        CHECK(ph_kv_held_bytes(&s, 3, 10, 3) == 2 * 3 * 2 * held + 3 * held);
+        CHECK(ph_kv_held_bytes(&s, 3, 1, 0) == 2 * 3 * held);
+        CHECK(!ph_kv_bytes(&s, &all, &err) && all >= 2 * 30 * page + 15 * held &&
+              all < 2 * 30 * page + 15 * held + 30000);
+        s.rows = 63;
+        CHECK(!ph_kv_bytes(&s, &fewer, &err) && all - fewer >= 3 * held && all - fewer < 3 * held + 1000);
+    }
 }
