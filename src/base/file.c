@@ -7,12 +7,15 @@
  */
 #include "base/file.h"
 
+#include "base/mem.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,8 +91,58 @@ void ph_file_close(ph_file *f) {
 }
 
 void ph_file_forget(const ph_file *f, size_t n) {
+    if (f->is_loaded) return; /* memory of its own would come back as zeros */
     /* Advice only: where it is not taken, the pages stay. */
     if (f->bytes) madvise((void *)(uintptr_t)f->bytes, n < f->n ? n : f->n, MADV_DONTNEED);
+}
+
+enum { PAGE = 4096, COPY_PIECE = 4 << 20, HUGE_PAGE = 2 << 20 };
+
+/* Anonymous memory that stands to huge pages as `beside` does, so that moving it there splits none. */
+static unsigned char *memory_like(const void *beside, size_t n) {
+    unsigned char *all =
+        mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) return NULL;
+    size_t before = ((uintptr_t)beside - (uintptr_t)all) % HUGE_PAGE;
+    if (before) munmap(all, before);
+    munmap(all + before + n, HUGE_PAGE - before);
+    return all + before;
+}
+
+ph_rc ph_file_load(ph_file *f, const char *name, ph_err *err) {
+    if (!f->n) return PH_OK;
+    size_t         whole = ph_round_up(f->n, PAGE);
+    unsigned char *to = memory_like(f->bytes, whole), *from = (unsigned char *)(uintptr_t)f->bytes;
+    if (!to)
+        return PH_FAIL(err, PH_ENOMEM, "%s: %zu bytes of weights do not fit in memory: %s; map them instead",
+                       tail(name), whole, strerror(errno));
+    madvise(to, whole, MADV_HUGEPAGE);
+    for (size_t at = 0; at < f->n; at += COPY_PIECE) {
+        size_t piece = f->n - at < COPY_PIECE ? f->n - at : COPY_PIECE;
+        memcpy(to + at, from + at, piece);
+        madvise(from + at, piece, MADV_DONTNEED); /* only one of the two counts */
+    }
+    if (mprotect(to, whole, PROT_READ) ||
+        mremap(to, whole, whole, MREMAP_MAYMOVE | MREMAP_FIXED, from) == MAP_FAILED) {
+        int why = errno;
+        munmap(to, whole);
+        return PH_FAIL(err, PH_ENOMEM, "%s: %zu bytes of weights cannot be moved to their place: %s",
+                       tail(name), whole, strerror(why));
+    }
+    return PH_OK;
+}
+
+ph_rc ph_file_lock(const ph_file *f, const char *name, ph_err *err) {
+    struct rlimit limit;
+    if (!f->n || !mlock(f->bytes, f->n)) return PH_OK;
+    int why = errno;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return PH_FAIL(err, PH_EMACHINE, "%s: cannot lock %zu bytes in memory: %s", tail(name), f->n,
+                       strerror(why));
+    return PH_FAIL(err, PH_EMACHINE,
+                   "%s: cannot lock %zu bytes in memory: %s; at most %ju may be locked here: raise that "
+                   "(ulimit -l, LimitMEMLOCK= of a service), or do without locking",
+                   tail(name), f->n, strerror(why), (uintmax_t)limit.rlim_cur);
 }
 
 /* Why the name may not be used at all; NULL: its text is in order. */

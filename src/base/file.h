@@ -22,6 +22,14 @@ typedef struct ph_file {
 ph_rc ph_file_open(ph_file *f, const char *path, ph_err *err);
 void  ph_file_close(ph_file *f); /* accepts a zeroed one */
 
+/* Read a mapped file into memory of our own, at the same addresses: what points into it stays right, and
+ * the map is gone.  In huge pages where the machine gives them.  No other thread may be using the bytes.
+ * `name` is for messages.  Errors: PH_ENOMEM. */
+ph_rc ph_file_load(ph_file *f, const char *name, ph_err *err);
+/* Read all of it and keep it in memory until it is closed.  Errors: PH_EMACHINE not permitted, with the limit
+ * and what to do. */
+ph_rc ph_file_lock(const ph_file *f, const char *name, ph_err *err);
+
 /* Like ph_file_open for dir/name where name came from untrusted data: it may
  * not be absolute, hold "..", or lead outside dir through a link (a link whose
  * target stays a regular file is followed only if realpath stays in dir, or in

@@ -25,22 +25,33 @@ static size_t field(const char *status, const char *key) {
     return 0;
 }
 
-int ph_mem_read(ph_mem *out) {
-    char    text[8192];
+/* A small text of /proc whole, terminated; 0: it cannot be read. */
+static int slurp(const char *path, char *text, size_t size) {
     size_t  n = 0;
     ssize_t got = 0;
-    *out = (ph_mem){0};
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    int     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
-    while (n < sizeof text - 1 && (got = read(fd, text + n, sizeof text - 1 - n)) > 0) n += (size_t)got;
+    while (n < size - 1 && (got = read(fd, text + n, size - 1 - n)) > 0) n += (size_t)got;
     close(fd);
-    if (got < 0 || !n) return 0;
     text[n] = 0;
+    return got >= 0 && n;
+}
+
+size_t ph_mem_available(void) {
+    char text[8192];
+    return slurp("/proc/meminfo", text, sizeof text) ? field(text, "MemAvailable") : 0;
+}
+
+int ph_mem_read(ph_mem *out) {
+    char text[8192];
+    *out = (ph_mem){0};
+    if (!slurp("/proc/self/status", text, sizeof text)) return 0;
     out->rss = field(text, "VmRSS");
     out->rss_peak = field(text, "VmHWM");
     out->rss_anon = field(text, "RssAnon");
     out->rss_file = field(text, "RssFile");
     out->swap = field(text, "VmSwap");
+    out->locked = field(text, "VmLck");
     return out->rss != 0;
 }
 

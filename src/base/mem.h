@@ -26,8 +26,12 @@ typedef struct ph_mem {
     size_t rss, rss_peak;      /* VmRSS, VmHWM: bytes */
     size_t rss_anon, rss_file; /* RssAnon, RssFile: bytes */
     size_t swap;               /* VmSwap: bytes */
+    size_t locked;             /* VmLck: bytes */
 } ph_mem;
 int ph_mem_read(ph_mem *out); /* 0 when /proc/self/status cannot be read: *out is zeroed */
+
+/* Bytes that could be had without swapping (MemAvailable); 0 when that cannot be read. */
+size_t ph_mem_available(void);
 
 /* "1.8GB" (10^9), "1.8GiB" (2^30), "512M", "4096": bytes.  Returns 0 and leaves *out alone if s is no size.
  */

@@ -19,6 +19,7 @@ void test_mem_process(void) {
     ph_mem before, with, after;
     CHECK(ph_mem_read(&before) && before.rss > 0 && before.rss_peak > 0);
     CHECK(before.rss >= before.rss_anon && before.rss_anon > 0);
+    CHECK(ph_mem_available() > 0);
     volatile char *p = malloc(MORE);
     CHECK(p);
     for (size_t i = 0; p && i < MORE; i += 4096) p[i] = 1;
