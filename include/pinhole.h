@@ -98,12 +98,16 @@ typedef struct pinhole_model_options {
     size_t      size;          /* sizeof(pinhole_model_options) */
     const char *mmproj;        /* path of the vision part of a .gguf model; NULL: none */
     const char *chat_template; /* a Jinja template's text, instead of the model's own; NULL: its own */
+    int         no_mmap;       /* 1: read all weights into memory of the process instead of mapping them */
+    int         mlock;      /* 1: read all weights and lock them in memory; EMACHINE where that is refused */
+    int         read_ahead; /* 1: a thread asks for mapped weights in the order of their use; it ends with
+                             * the model */
 } pinhole_model_options;
 
-/* Open a checkpoint: a Hugging Face directory, or a .gguf file.  Weights are mapped and none is read; the
- * files must stay as they are until the model is closed.  options NULL: the defaults. Errors: EPATH; EFORMAT,
- * ELIMIT, EMISMATCH, ETEMPLATE a bad checkpoint; EUNSUP a family or a type of numbers that is not known;
- * ENOMEM.  Any thread. */
+/* Open a checkpoint: a Hugging Face directory, or a .gguf file.  Weights are mapped and none is read,
+ * unless the options say so; the files must stay as they are until the model is closed.  options NULL: the
+ * defaults. Errors: EPATH; EFORMAT, ELIMIT, EMISMATCH, ETEMPLATE a bad checkpoint; EUNSUP a family or a type
+ * of numbers that is not known; ENOMEM; EMACHINE.  Any thread. */
 int  pinhole_model_open(pinhole_model **model, const char *path, const pinhole_model_options *options,
                         pinhole_error *error);
 void pinhole_model_close(pinhole_model *model); /* no other call may be using this handle */

@@ -129,6 +129,7 @@ ph_rc ph_file_load(ph_file *f, const char *name, ph_err *err) {
         return PH_FAIL(err, PH_ENOMEM, "%s: %zu bytes of weights cannot be moved to their place: %s",
                        tail(name), whole, strerror(why));
     }
+    f->is_loaded = 1;
     return PH_OK;
 }
 

@@ -14,6 +14,7 @@
 typedef struct ph_file {
     const uint8_t *bytes; /* [n], mapped; NULL when n is 0; owned */
     size_t         n;
+    int            is_loaded; /* by ph_file_load: memory of our own, no map of the file */
 } ph_file;
 
 /* Map the file at path (a regular file; links are followed).

@@ -35,6 +35,12 @@ void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
         {"--mmproj", 0, "FILE", "the vision part of a .gguf model", PH_OPTION_TEXT, &c->mmproj},
         {"--chat-template", 0, "FILE", "use this Jinja template instead of the model's own", PH_OPTION_TEXT,
          &c->template_path},
+        {"--mlock", 0, NULL, "read all weights and lock them in memory; fails where the limit forbids it",
+         PH_OPTION_FLAG, &c->is_locked},
+        {"--no-mmap", 0, NULL, "read all weights into memory of the process instead of mapping their files",
+         PH_OPTION_FLAG, &c->is_read_whole},
+        {"--no-read-ahead", 0, NULL, "mapped weights are read when they are used, not by a thread before",
+         PH_OPTION_FLAG, &c->reads_no_ahead},
         {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &c->is_json},
         {"--quiet", 'q', NULL, "no warnings", PH_OPTION_FLAG, &c->is_quiet},
     };
@@ -137,13 +143,22 @@ static ph_rc read_template(ph_cli *c, ph_err *err) {
     return c->template_text ? PH_OK : PH_FAIL(err, PH_ENOMEM, "the template's text");
 }
 
+ph_model_options ph_cli_model_how(const ph_cli *c) {
+    return (ph_model_options){.mmproj = c->mmproj,
+                              .template_ = c->template_text,
+                              .is_read_whole = c->is_read_whole,
+                              .is_locked = c->is_locked,
+                              .reads_ahead = !c->reads_no_ahead,
+                              .is_plan_only = c->is_shown_only};
+}
+
 ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
     PH_TRY(read_template(c, err));
     if (c->model)
         snprintf(c->path, sizeof c->path, "%s", c->model);
     else
         PH_TRY(built_in(c->path, sizeof c->path, err));
-    const ph_model_options o = {.mmproj = c->mmproj, .template_ = c->template_text};
+    const ph_model_options o = ph_cli_model_how(c);
     return ph_model_open(&c->opened, c->path, &o, err);
 }
 

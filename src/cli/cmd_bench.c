@@ -76,12 +76,15 @@ static ph_rc settle(job *j, ph_err *err) {
         return PH_FAIL(err, PH_EUSAGE, "--worse takes a number above 0 and up to 1, not %g", j->worse);
     PH_TRY(ph_cli_open_images(&j->cli, err));
     /* Finds the built-in model and says what is wrong with a given one, before anything takes its time. */
+    j->cli.is_shown_only = 1;
     PH_TRY(ph_cli_open_model(&j->cli, err));
     ph_model_close(j->cli.opened);
     j->cli.opened = NULL;
     PH_TRY(ph_cli_settle(&j->cli, err));
     j->how.model = j->cli.path;
-    j->how.open = (ph_model_options){.mmproj = j->cli.mmproj, .template_ = j->cli.template_text};
+    j->cli.is_shown_only = 0;
+    j->how.open = ph_cli_model_how(&j->cli);
+    j->how.open.reads_ahead = 0; /* a cold load is measured by who uses the weights */
     j->how.session = &j->cli.session;
     j->how.picture = j->cli.images.n ? &j->cli.picture[0] : NULL;
     j->how.is_cold = !j->no_cold;

@@ -212,6 +212,7 @@ static ph_rc count_tokens(job *j, ph_err *err) {
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(read_size(j, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
+    j->cli.is_shown_only = 1;
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (j->is_graph || j->is_svg || j->graph) return print_graph(j, err);
     PH_TRY(count_tokens(j, err));

@@ -81,6 +81,7 @@ static void print(const job *j, const char *path) {
 
 static ph_rc work(job *j, const char *path, ph_err *err) {
     PH_TRY(ph_cli_settle(&j->cli, err));
+    j->cli.is_shown_only = 1;
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (!j->cli.opened->vision)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no pictures: it is a text model", j->cli.path);

@@ -63,9 +63,10 @@ static json_t *ids_json(const ph_answer *a) {
 }
 
 static void print_json(const job *j, const ph_answer *a) {
-    json_t *memory = json_pack("{sI sI sI so}", "predicted", (json_int_t)a->predicted.total, "measured",
-                               (json_int_t)a->measured_peak, "measured_anon", (json_int_t)a->measured_anon,
-                               "kinds", ph_cli_memory_json(&a->predicted));
+    json_t *memory =
+        json_pack("{sI sI sI sI so}", "predicted", (json_int_t)a->predicted.total, "measured",
+                  (json_int_t)a->measured_peak, "measured_anon", (json_int_t)a->measured_anon, "locked",
+                  (json_int_t)a->measured_locked, "kinds", ph_cli_memory_json(&a->predicted));
     if (j->videos.n) json_object_set_new(memory, "video_decoder", ph_cli_decoder_json(&j->cli));
     ph_cli_print_json(json_pack(
         "{so so si si si ss so so ss si}", "text", ph_cli_text_json(a->text, a->n_text), "ids", ids_json(a),

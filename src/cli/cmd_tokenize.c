@@ -67,6 +67,7 @@ static ph_rc work(job *j, ph_err *err) {
         PH_TRY(ph_tokenizer_open_dir(&j->tokenizer, path, err));
         t = j->tokenizer;
     } else {
+        j->cli.is_shown_only = 1;
         PH_TRY(ph_cli_open_model(&j->cli, err));
         t = j->cli.opened->tokenizer;
     }

@@ -120,6 +120,8 @@ typedef struct ph_cli {
     uint64_t           video_memory;
     const atomic_int  *cancel; /* of the command, or NULL */
     int                is_json, is_quiet;
+    int                is_locked, is_read_whole, reads_no_ahead; /* --mlock --no-mmap --no-read-ahead */
+    int                is_shown_only; /* the command runs no model: such options count for plans only */
     const char        *system;
     /* what open makes of them */
     ph_log      log;
@@ -141,11 +143,13 @@ void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 
 void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 
-ph_rc ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
-ph_rc ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
-ph_rc ph_cli_open_session(ph_cli *c, ph_err *err);
-ph_rc ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
-void  ph_cli_close(ph_cli *c);
+/* What the options of a model say, once they are read. */
+ph_model_options ph_cli_model_how(const ph_cli *c);
+ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
+ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
+ph_rc            ph_cli_open_session(ph_cli *c, ph_err *err);
+ph_rc            ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
+void             ph_cli_close(ph_cli *c);
 
 /* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none. */
 ph_rc   ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err);

@@ -142,8 +142,8 @@ typedef struct ph_answer {
     int            prompt_tokens, image_tokens, cached_tokens; /* cached: already in the KV cache */
     ph_stop        stop;
     double         stage_ms[PH_N_STAGES];
-    ph_memory      predicted;                    /* for what was done */
-    size_t         measured_peak, measured_anon; /* VmHWM, RssAnon at the end: bytes */
+    ph_memory      predicted;                             /* for what was done */
+    size_t measured_peak, measured_anon, measured_locked; /* VmHWM, RssAnon, VmLck at the end: bytes */
 } ph_answer;
 
 typedef struct ph_turn ph_turn;

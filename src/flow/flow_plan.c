@@ -84,8 +84,14 @@ static void process(const ph_session *s, ph_memory *m) {
     m->base = model->resident_bytes > known ? model->resident_bytes - known : 0;
 }
 
+/* Weights that are read whole or locked are there from the start, all of them. */
+static void whole_weights(const ph_session *s, ph_memory *m) {
+    if (s->model->whole_bytes) m->weights = s->model->whole_bytes;
+}
+
 static void loading(const ph_session *s, ph_memory *m) {
     process(s, m);
+    whole_weights(s, m);
     if (s->model->load_peak_bytes > s->model->resident_bytes)
         m->tokenizer += s->model->load_peak_bytes - s->model->resident_bytes;
 }
@@ -136,12 +142,15 @@ static void seeing(const ph_session *s, const ph_done *d, const ph_memory *see, 
     ph_memory decode = {0}, then = *see;
     process(s, &decode);
     process(s, &then);
+    whole_weights(s, &decode);
+    whole_weights(s, &then);
     if (!d->prepare) { /* no picture: nothing of this happens */
         *out = decode;
         return;
     }
     decode.base += PICTURE_CODE_BYTES;
-    for (int i = 0; i < PH_N_PARTS; i++) decode.weights += s->part[i].compiled_bytes;
+    for (int i = 0; i < PH_N_PARTS && !s->model->whole_bytes; i++)
+        decode.weights += s->part[i].compiled_bytes;
     then.base += CODE_BYTES + PICTURE_CODE_BYTES;
     decode.input = whole(d->files) + d->decode;
     then.input += whole(d->files) + d->prepare;
@@ -197,6 +206,7 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     p->weights += d.tiles || d.patches
                       ? see.weights
                       : s->part[PH_PART_VISION].compiled_bytes + s->part[PH_PART_BRIDGE].compiled_bytes;
+    whole_weights(s, p);
     if (see.activations > p->activations) p->activations = see.activations;
     if (see.input > p->input) p->input = see.input;
     if (see.engine > language.engine) p->engine += see.engine - language.engine;

@@ -219,5 +219,6 @@ void ph_turn_answer(const ph_turn *t, ph_answer *out) {
     if (ph_mem_read(&mem)) {
         out->measured_peak = mem.rss_peak;
         out->measured_anon = mem.rss_anon;
+        out->measured_locked = mem.locked;
     }
 }

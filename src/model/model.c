@@ -5,9 +5,11 @@
  */
 #include "model/model.h"
 
+#include "base/ahead.h"
 #include "base/mem.h"
 #include "graph/op.h"
 #include "model/model_impl.h"
+#include "model/residence.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -259,13 +261,14 @@ static ph_rc open_parts(ph_model *m, const char *path, const ph_model_options *o
 
 /* What opening took at its worst and what of it stays, as the kernel counts it.  Reading a tokenizer's JSON
  * takes several times what its tables hold; that goes back now, not into the peak of answering. */
-static void weigh(ph_model *m, const ph_mem *before) {
+static void weigh(ph_model *m, const ph_model_options *o, const ph_mem *before) {
     ph_mem mem;
+    int    stays = o && (o->is_read_whole || o->is_locked); /* the whole file does: ph_model_reside */
     if (!ph_mem_read(&mem)) return;
     if (mem.rss_peak > before->rss_peak) m->load_peak_bytes = mem.rss_peak;
     malloc_trim(0);
-    ph_gguf_forget(&m->source.gguf);
-    ph_gguf_forget(&m->source.mmproj);
+    if (!stays) ph_gguf_forget(&m->source.gguf);
+    if (!stays) ph_gguf_forget(&m->source.mmproj);
     ph_mem_read(&mem);
     m->resident_bytes = mem.rss;
 }
@@ -277,17 +280,19 @@ ph_rc ph_model_open(ph_model **out, const char *path, const ph_model_options *o,
     if (!m) return PH_FAIL(err, PH_ENOMEM, "a model's tables");
     ph_mem_read(&before);
     ph_rc rc = open_parts(m, path, o, err);
+    if (!rc) weigh(m, o, &before);
+    if (!rc) rc = ph_model_reside(m, o, err);
     if (rc) {
         ph_model_close(m);
         return rc;
     }
-    weigh(m, &before);
     *out = m;
     return PH_OK;
 }
 
 void ph_model_close(ph_model *m) {
     if (!m) return;
+    ph_ahead_close(m->ahead); /* it reads the maps */
     ph_graph_close(m->language);
     ph_graph_close(m->vision);
     ph_graph_close(m->bridge);

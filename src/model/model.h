@@ -1,7 +1,7 @@
 /* model.h - a checkpoint made ready: config understood, graphs built and checked, tokenizer and template
  * open.
  *
- * Opening maps the weights and reads none of them.  Everything here is const
+ * Opening maps the weights and reads none of them, unless the options say so.  Everything here is const
  * afterwards and shared by all sessions.
  */
 #ifndef PH_MODEL_MODEL_H
@@ -39,16 +39,22 @@ typedef struct ph_model {
     int              has_orphans;     /* the tokenizer knows ids beyond the embedding table */
     size_t           tokenizer_bytes; /* tables that stay */
     size_t           resident_bytes;  /* of the process once the model is open: libraries, tables, headers */
+    size_t           whole_bytes; /* of the weights' files, held in memory from the start; 0: as touched */
+    struct ph_ahead *ahead;       /* reads them before they are used; or NULL */
     size_t load_peak_bytes; /* the most that was resident while opening; 0: no more than there was before */
 } ph_model;
 
 typedef struct ph_model_options {
-    const char *mmproj;    /* the vision part of a GGUF model; NULL: none */
-    const char *template_; /* a chat template to use instead of the checkpoint's: its text; NULL: none */
+    const char *mmproj;        /* the vision part of a GGUF model; NULL: none */
+    const char *template_;     /* a chat template to use instead of the checkpoint's: its text; NULL: none */
+    int         is_read_whole; /* weights are read into memory of our own instead of being mapped */
+    int         is_locked;     /* and may not leave it (mlock) */
+    int         reads_ahead;   /* mapped weights are asked for in the order of their use, by a thread */
+    int         is_plan_only;  /* nothing will run: none of that is done, plans are as if it were */
 } ph_model_options;
 
-/* Errors: those of the readers; PH_EUNSUP an unknown family (lists the known); PH_EMISMATCH config against
- * weights, naming the tensor and both shapes. */
+/* Errors: those of the readers and of ph_model_reside; PH_EUNSUP an unknown family (lists the known);
+ * PH_EMISMATCH config against weights, naming the tensor and both shapes. */
 ph_rc ph_model_open(ph_model **m, const char *path, const ph_model_options *options, ph_err *err);
 void  ph_model_close(ph_model *m);
 

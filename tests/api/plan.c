@@ -112,7 +112,13 @@ int main(void) {
     compare(m, NULL, "");
     compare(m, &threads, "-t 1");
     compare(m, &small, "-t 2 -c 200 --chunk 64 --sequences 3 --kv f16 --images 1 --image-size 320x200");
+    small.kv = PINHOLE_KV_Q4_1;
+    compare(m, &small, "-t 2 -c 200 --chunk 64 --sequences 3 --kv q4_1 --images 1 --image-size 320x200");
     budget(m);
+    pinhole_model_close(m);
+    const pinhole_model_options held = {.size = sizeof held, .no_mmap = 1};
+    MUST(pinhole_model_open(&m, MODEL, &held, &error));
+    compare(m, NULL, "--no-mmap");
     pinhole_model_close(m);
     return sum();
 }

