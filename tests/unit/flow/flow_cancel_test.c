@@ -20,9 +20,9 @@ static void spring(void *arg, const char *value, const float *data, const ph_sha
     if (++p->n == p->after) atomic_store(&p->cancel, 1);
 }
 
-static void fresh(const ph_model *m, const fh_talk *talk, fh_answer *out) {
+static void fresh(const ph_model *m, ph_dtype kv, const fh_talk *talk, fh_answer *out) {
     ph_err      e = {0};
-    ph_session *s = fh_session(m, &(ph_session_options){.threads = 1});
+    ph_session *s = fh_session(m, &(ph_session_options){.threads = 1, .kv_dtype = kv});
     ph_turn    *t = fh_turn(s);
     if (t && fh_drive(t, talk, out, &e)) fh_say(&e);
     ph_turn_close(t);
@@ -30,19 +30,20 @@ static void fresh(const ph_model *m, const fh_talk *talk, fh_answer *out) {
 }
 
 /* Cancelled while `value` is made for the `after`th time; then asked again. */
-static void cut(const ph_model *m, const char *const *pictures, const char *graph, const char *value,
-                int after) {
+static void cut(const ph_model *m, ph_dtype kv, const char *const *pictures, const char *graph,
+                const char *value, int after) {
     ph_err         e = {0};
     trap           p = {.after = after};
     ph_session_tap tap = {.graph = graph, .value = value, .see = spring, .arg = &p};
     ph_session    *s =
-        fh_session(m, &(ph_session_options){.threads = 2, .chunk = 16, .tiles = 2, .tap = &tap, .n_taps = 1});
+        fh_session(m, &(ph_session_options){
+                          .threads = 2, .chunk = 16, .tiles = 2, .kv_dtype = kv, .tap = &tap, .n_taps = 1});
     ph_turn  *t = fh_turn(s);
     fh_talk   talk;
     ph_answer a;
     fh_answer got = {0}, want = {0};
     char      what[128];
-    snprintf(what, sizeof what, "after cancelling at %s %d", value, after);
+    snprintf(what, sizeof what, "%s, after cancelling at %s %d", ph_dtype_name(kv), value, after);
     fh_ask(&talk, pictures, "Describe the colours and the shapes.");
     talk.q.cancel = &p.cancel;
     if (t) {
@@ -52,7 +53,7 @@ static void cut(const ph_model *m, const char *const *pictures, const char *grap
         atomic_store(&p.cancel, 0);
         if (fh_drive(t, &talk, &got, &e)) fh_say(&e);
         talk.q.cancel = NULL;
-        fresh(m, &talk, &want);
+        fresh(m, kv, &talk, &want);
         fh_same(&got, &want, what);
     }
     fh_forget(&got);
@@ -63,14 +64,16 @@ static void cut(const ph_model *m, const char *const *pictures, const char *grap
 }
 
 static void cut_all(const char *path, const char *const *pictures) {
-    ph_model *m = fh_model(path);
-    if (m) {
-        cut(m, pictures, "language", "hidden.1", 1); /* first chunk of the prompt */
-        cut(m, pictures, "language", "hidden.1", 2);
-        cut(m, pictures, "language", "hidden.2", 6); /* a later one, or a step */
+    static const ph_dtype caches[] = {PH_F32, PH_Q8_0, PH_Q4_1};
+    ph_model             *m = fh_model(path);
+    for (int i = 0; m && i < 3; i++) {
+        ph_dtype kv = caches[i];
+        cut(m, kv, pictures, "language", "hidden.1", 1); /* first chunk of the prompt */
+        cut(m, kv, pictures, "language", "hidden.1", 2);
+        cut(m, kv, pictures, "language", "hidden.2", 6); /* a later one, or a step */
         if (m->vision) {
-            cut(m, pictures, "vision", "vision.hidden.1", 1);
-            cut(m, pictures, "bridge", "visual", 1);
+            cut(m, kv, pictures, "vision", "vision.hidden.1", 1);
+            cut(m, kv, pictures, "bridge", "visual", 1);
         }
     }
     ph_model_close(m);
@@ -106,7 +109,7 @@ void test_cancel_by_listener(void) {
     fh_talk     talk;
     fh_answer   got, want;
     fh_ask(&talk, NULL, "How many windows does the house have?");
-    fresh(m, &talk, &want);
+    fresh(m, PH_F32, &talk, &want);
     talk.q.piece = enough;
     talk.q.arg = &left;
     if (t && fh_drive(t, &talk, &got, &e)) fh_say(&e);
