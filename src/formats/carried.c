@@ -44,7 +44,7 @@ ph_rc ph_carried_file(const ph_gguf *g, const char *name, ph_file *out, int *fou
         text = (ph_gguf_text){(const char *)kv->at, kv->count};
     else
         PH_TRY(ph_gguf_text_of(g, key, &text, err));
-    if (text.n) *out = (ph_file){(const uint8_t *)text.at, text.n};
+    if (text.n) *out = (ph_file){.bytes = (const uint8_t *)text.at, .n = text.n};
     return PH_OK;
 }
 
