@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char ph_sym_letters[PH_N_SYMS + 1] = "RSVIN";
+const char ph_sym_letters[PH_N_SYMS + 1] = "RSVINABC";
 
 enum { POWER_MAX = 8 };
 

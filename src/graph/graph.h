@@ -30,16 +30,19 @@ typedef enum ph_sym {
     PH_SYM_V, /* rows of this step that take a visual token */
     PH_SYM_I, /* tiles of this chunk */
     PH_SYM_N, /* patches, for families with packed patches */
+    PH_SYM_A, /* of imported graphs: axes that the file gives names of its own */
+    PH_SYM_B,
+    PH_SYM_C,
     PH_N_SYMS
 } ph_sym;
-extern const char ph_sym_letters[PH_N_SYMS + 1]; /* "RSVIN" */
+extern const char ph_sym_letters[PH_N_SYMS + 1]; /* "RSVINABC" */
 
 /* The numbers of one run, or the largest of a plan. */
 typedef struct ph_syms {
     int64_t at[PH_N_SYMS];
 } ph_syms;
 
-/* mul * R^a S^b V^c I^d N^e / div + add, the division exact or rounded down.  A plain number has no powers
+/* mul * R^a S^b V^c I^d N^e .. / div + add, the division exact or rounded down.  A plain number has no powers
  * and div 1, add 0. */
 typedef struct ph_dim {
     int64_t mul, div, add;

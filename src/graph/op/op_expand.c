@@ -1,19 +1,17 @@
-/* op_expand.c - Expand (opset 13): broadcast to a constant shape; a 1 in it keeps what is there. */
-#include "graph/op/op_help.h"
+/* op_expand.c - Expand (opset 13): broadcast to a constant shape, or Sizes; a 1 in it keeps what is there. */
+#include "graph/op/op_number.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
     const ph_value *x = ph_in(g, n, 0);
-    int64_t         list[PH_RANK_MAX];
     ph_shape        to = {0}, y;
     PH_TRY(ph_want(g, n, 0, x->dtype, -1, err));
-    PH_TRY(ph_const_ints(g, n, 1, list, PH_RANK_MAX, &to.rank, err));
-    for (int i = 0; i < to.rank; i++) {
-        if (list[i] < 0) return PH_FAIL(err, PH_EMISMATCH, "Expand: dimension %" PRId64, list[i]);
-        to.dim[i] = ph_dim_of(list[i]);
-    }
+    PH_TRY(ph_const_dims(g, n, 1, to.dim, PH_RANK_MAX, &to.rank, err));
+    for (int i = 0; i < to.rank; i++)
+        if (ph_dim_is_fixed(to.dim[i]) && to.dim[i].mul < 0)
+            return PH_FAIL(err, PH_EMISMATCH, "Expand: dimension %" PRId64, to.dim[i].mul);
     PH_TRY(ph_broadcast(&x->shape, &to, &y, err));
     ph_infer_set(&out[0], x->dtype, &y);
     return PH_OK;

@@ -69,20 +69,12 @@ ph_rc ph_broadcast(const ph_shape *a, const ph_shape *b, ph_shape *out, ph_err *
 }
 
 static int64_t whole_at(ph_dtype t, const void *bytes, int64_t i) {
-    const char *p = bytes;
-    int64_t     wide = 0;
-    int32_t     narrow;
-    uint8_t     byte;
-    if (t == PH_I64) {
-        memcpy(&wide, p + i * 8, sizeof wide);
-    } else if (t == PH_I32) {
-        memcpy(&narrow, p + i * 4, sizeof narrow);
-        wide = narrow;
-    } else {
-        memcpy(&byte, p + i, sizeof byte);
-        wide = byte;
-    }
-    return wide;
+    size_t   item = ph_dtype_bytes(t);
+    uint64_t raw = 0;
+    int      shift = 64 - 8 * (int)item;
+    memcpy(&raw, (const char *)bytes + (size_t)i * item, item); /* little-endian: the low bytes */
+    if (t == PH_I8 || t == PH_I16 || t == PH_I32) return (int64_t)(raw << shift) >> shift;
+    return (int64_t)raw;
 }
 
 ph_rc ph_const_ints(const ph_graph *g, const ph_node *n, int i, int64_t *out, int max, int *count,

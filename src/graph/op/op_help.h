@@ -33,7 +33,7 @@ void  ph_infer_set(ph_value *out, ph_dtype dtype, const ph_shape *shape);
 ph_rc   ph_dense(ph_array *out, const ph_array *in, const ph_eval *e, ph_err *err);
 ph_rc   ph_floats(const float **out, const ph_array *in, const ph_eval *e, ph_err *err);
 ph_rc   ph_scratch(float **out, int64_t n, const ph_eval *e, ph_err *err); /* n floats, not cleared */
-int64_t ph_int_at(const ph_array *dense, int64_t i);                       /* of i32, i64, bool or u8 */
+int64_t ph_int_at(const ph_array *dense, int64_t i);                       /* of any whole type, bool too */
 int64_t ph_span(const ph_array *a, int first, int last); /* product of dims first .. last-1 */
 
 /* An odometer over dim[rank] that keeps up to three offsets. */

@@ -1,0 +1,54 @@
+/* onnx_in.h - an ONNX model becomes a graph of ours.
+ *
+ *     ph_onnx_open ─► ph_onnx_import ─► ph_graph     (inputs and outputs under their own names)
+ *
+ * What is done on the way: nodes are put in order; operators are brought to the form of the opset that our
+ * operators have, whatever opset the model declares (7 to 23); local functions are inlined; com.microsoft's
+ * fused operators are taken apart; chains that compute shapes become Sizes; what depends on constants only is
+ * computed.  MatMul and Gemm with a stored weight become Linear.  Floats of any width are computed in f32.
+ *
+ * Dynamic axes become symbols; which is which stands in `symbol`.  Give the inputs' shapes to have plain
+ * numbers instead: that reads models whose shapes a ph_dim cannot hold.
+ */
+#ifndef PH_GRAPH_ONNX_ONNX_IN_H
+#define PH_GRAPH_ONNX_ONNX_IN_H
+
+#include "formats/onnx.h"
+#include "graph/op.h"
+
+/* An input's shape as it will be given. */
+typedef struct ph_onnx_given {
+    const char *name;
+    int         rank;
+    int64_t     dim[PH_RANK_MAX];
+} ph_onnx_given;
+
+typedef struct ph_onnx_import_how {
+    const ph_kernels    *kernels; /* for what is computed beforehand */
+    const ph_onnx_given *given;   /* [n_given] inputs whose axes are plain numbers */
+    size_t               n_given;
+} ph_onnx_import_how;
+
+typedef struct ph_onnx_graph {
+    ph_graph   *graph;             /* owned; weights lie in the ph_onnx, which must outlive it */
+    const char *symbol[PH_N_SYMS]; /* the axis that each symbol is ("batch", "x[0]"); NULL: not used */
+    int64_t     opset;             /* of ai.onnx */
+    size_t      n_nodes;           /* of the file, functions inlined */
+} ph_onnx_graph;
+
+enum { PH_ONNX_OPSET_MIN = 7, PH_ONNX_OPSET_MAX = 23 };
+
+/* Errors: PH_EUNSUP an operator, a form or an element type that is not there, named with its node;
+ * PH_EMISMATCH nodes that form a circle, names that nothing makes or two make, shapes, attributes of another
+ * opset; PH_ELIMIT more dynamic axes than symbols, too many nodes; PH_ENOMEM. */
+ph_rc ph_onnx_import(ph_onnx_graph *out, const ph_onnx *m, const ph_onnx_import_how *how, ph_err *err);
+void  ph_onnx_graph_close(ph_onnx_graph *g); /* accepts a zeroed one */
+
+/* The symbols' numbers from the shapes of the inputs given; symbols that no given input has are 1.
+ * Errors: PH_EMISMATCH a rank, or one symbol with two sizes. */
+ph_rc ph_onnx_syms(const ph_onnx_graph *g, const ph_onnx_given *given, size_t n, ph_syms *out, ph_err *err);
+
+/* Whether an operator of this domain is read at all, and since which opset; 0: it is not. */
+int ph_onnx_op_since(const char *domain, const char *op);
+
+#endif

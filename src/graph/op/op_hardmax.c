@@ -1,0 +1,45 @@
+/* op_hardmax.c - Hardmax: 1 at the first largest element along one axis, 0 elsewhere (opset 13). */
+#include "graph/op/op_help.h"
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    int axis;
+    PH_TRY(ph_infer_same(g, n, out, err));
+    return ph_axis(ph_node_int(n, "axis", -1), out[0].shape.rank, &axis, err);
+}
+
+/* One line: n elements, step apart. */
+static void line(float *y, const float *x, int64_t n, int64_t step) {
+    int64_t best = 0;
+    for (int64_t k = 1; k < n; k++)
+        if (x[k * step] > x[best * step]) best = k;
+    for (int64_t k = 0; k < n; k++) y[k * step] = k == best;
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    const float *x;
+    int          axis;
+    (void)g;
+    PH_TRY(ph_axis(ph_node_int(n, "axis", -1), out->rank, &axis, err));
+    PH_TRY(ph_floats(&x, in, e, err));
+    int64_t outer = ph_span(out, 0, axis), size = out->dim[axis], inner = ph_span(out, axis + 1, out->rank);
+    for (int64_t i = 0; size && i < outer * inner; i++) {
+        int64_t at = i / inner * size * inner + i % inner;
+        line((float *)out->data + at, x + at, size, inner);
+    }
+    return PH_OK;
+}
+
+const ph_op ph_op_Hardmax = {
+    .name = "Hardmax",
+    .domain = "",
+    .since = 13,
+    .in_min = 1,
+    .in_max = 1,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+
+    .source = "onnx.ai/onnx/operators/onnx__Hardmax.html",
+};

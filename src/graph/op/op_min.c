@@ -1,0 +1,34 @@
+/* op_min.c - Min: the smallest of any number of inputs, broadcast as numpy does (opset 13). */
+#include "graph/op/op_number.h"
+
+#include <math.h>
+
+static float real(float a, float b) {
+    return a < b || isnan(a) ? a : b;
+}
+
+static int whole(int64_t a, int64_t b, int64_t *out) {
+    *out = a < b ? a : b;
+    return 1;
+}
+
+static const ph_binary each = {real, whole};
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    (void)g;
+    return ph_eval_many(n, in, out, &each, e, err);
+}
+
+const ph_op ph_op_Min = {
+    .name = "Min",
+    .domain = "",
+    .since = 13,
+    .in_min = 1,
+    .in_max = -1,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = ph_infer_many,
+    .eval = eval,
+    .source = "onnx.ai/onnx/operators/onnx__Min.html",
+};

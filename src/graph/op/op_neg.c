@@ -1,0 +1,31 @@
+/* op_neg.c - Neg: -x, element by element; whole numbers wrap (opset 13). */
+#include "graph/op/op_number.h"
+
+static float real(float x) {
+    return -x;
+}
+
+static int64_t whole(int64_t x) {
+    return (int64_t)(0 - (uint64_t)x);
+}
+
+static const ph_unary each = {real, whole};
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    (void)g, (void)n;
+    return ph_eval_number(in, out, &each, e, err);
+}
+
+const ph_op ph_op_Neg = {
+    .name = "Neg",
+    .domain = "",
+    .since = 13,
+    .in_min = 1,
+    .in_max = 1,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = ph_infer_number,
+    .eval = eval,
+    .source = "onnx.ai/onnx/operators/onnx__Neg.html",
+};

@@ -1,0 +1,34 @@
+/* op_not.c - Not: whether it does not hold, element by element (opset 1). */
+#include "graph/op/op_number.h"
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    PH_TRY(ph_want(g, n, 0, PH_BOOL, -1, err));
+    ph_infer_set(&out[0], PH_BOOL, &ph_in(g, n, 0)->shape);
+    return PH_OK;
+}
+
+static int64_t whole(int64_t x) {
+    return !x;
+}
+
+static const ph_unary each = {NULL, whole};
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    (void)g, (void)n;
+    return ph_eval_number(in, out, &each, e, err);
+}
+
+const ph_op ph_op_Not = {
+    .name = "Not",
+    .domain = "",
+    .since = 1,
+    .in_min = 1,
+    .in_max = 1,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+
+    .source = "onnx.ai/onnx/operators/onnx__Not.html",
+};

@@ -1,0 +1,96 @@
+/* op_scatterelements.c - ScatterElements: data with out[index[i][j]][j] = updates[i][j], and so on for other
+ * axes (opset 18).  reduction: none (the later update wins), add, mul, max, min. */
+#include "graph/op/op_number.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int kind_of(const ph_node *n) {
+    static const char *const names[] = {"none", "add", "mul", "max", "min"};
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(ph_node_text(n, "reduction", "none"), names[i])) return i;
+    return -1;
+}
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    const ph_value *data = ph_in(g, n, 0), *index = ph_in(g, n, 1);
+    int             axis;
+    PH_TRY(ph_want_number(g, n, 0, err));
+    PH_TRY(ph_want_index(g, n, 1, err));
+    PH_TRY(ph_want(g, n, 1, index->dtype, data->shape.rank, err));
+    PH_TRY(ph_want(g, n, 2, data->dtype, -1, err));
+    PH_TRY(ph_axis(ph_node_int(n, "axis", 0), data->shape.rank, &axis, err));
+    if (kind_of(n) < 0)
+        return PH_FAIL(err, PH_EUNSUP, "ScatterElements: reduction \"%.32s\"",
+                       ph_node_text(n, "reduction", ""));
+    if (!ph_shape_same(&index->shape, &ph_in(g, n, 2)->shape))
+        return ph_disagree(&index->shape, &ph_in(g, n, 2)->shape, "ScatterElements wants an update an index",
+                           err);
+    ph_infer_set(&out[0], data->dtype, &data->shape);
+    return PH_OK;
+}
+
+static void put(ph_array *out, int64_t to, const ph_array *updates, int64_t i, int kind) {
+    if (out->dtype == PH_F32) {
+        float *y = (float *)out->data + to, x = ((const float *)updates->data)[i];
+        *y = kind == 1   ? *y + x
+             : kind == 2 ? *y * x
+             : kind == 3 ? (x > *y ? x : *y)
+             : kind == 4 ? (x < *y ? x : *y)
+                         : x;
+        return;
+    }
+    uint64_t y = (uint64_t)ph_int_at(out, to), x = (uint64_t)ph_int_at(updates, i);
+    int      more = (int64_t)x > (int64_t)y;
+    ph_int_put(out, to,
+               (int64_t)(kind == 1   ? y + x
+                         : kind == 2 ? y * x
+                         : kind == 3 ? (more ? x : y)
+                         : kind == 4 ? (more ? y : x)
+                                     : x));
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    ph_array index, updates;
+    int      axis, kind = kind_of(n);
+    int64_t  stride[PH_RANK_MAX], step = 1;
+    (void)g;
+    PH_TRY(ph_eval_reshape(&in[0], out, e, err));
+    PH_TRY(ph_dense(&index, &in[1], e, err));
+    PH_TRY(ph_dense(&updates, &in[2], e, err));
+    PH_TRY(ph_axis(ph_node_int(n, "axis", 0), out->rank, &axis, err));
+    for (int i = out->rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= out->dim[i];
+    }
+    int64_t count = ph_array_count(&index);
+    ph_walk w = ph_walk_over(&index);
+    for (int64_t i = 0; i < count; i++, ph_walk_next(&w)) {
+        int64_t at = ph_int_at(&index, i), size = out->dim[axis], to = 0;
+        if (at < -size || at >= size)
+            return PH_FAIL(err, PH_EMISMATCH, "ScatterElements: index %" PRId64 " of %" PRId64 " entries", at,
+                           size);
+        for (int d = 0; d < out->rank; d++) {
+            if (d != axis && w.index[d] >= out->dim[d])
+                return PH_FAIL(err, PH_EMISMATCH, "ScatterElements: the indices are wider than the data");
+            to += (d == axis ? (at < 0 ? at + size : at) : w.index[d]) * stride[d];
+        }
+        put(out, to, &updates, i, kind);
+    }
+    return PH_OK;
+}
+
+const ph_op ph_op_ScatterElements = {
+    .name = "ScatterElements",
+    .domain = "",
+    .since = 18,
+    .in_min = 3,
+    .in_max = 3,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+
+    .source = "onnx.ai/onnx/operators/onnx__ScatterElements.html",
+};
