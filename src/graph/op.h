@@ -46,6 +46,9 @@ typedef struct ph_op {
     /* How many outputs this node has, between out_min and out_max; NULL: out_min. */
     int (*outputs)(const ph_graph *g, const ph_node *n);
     int has_effect; /* changes a state: never removed, merged or folded */
+    /* Floats of scratch that eval takes beyond one copy of each input and output; NULL: none.  Arrays have
+     * shapes, no data. */
+    int64_t (*scratch)(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out);
 } ph_op;
 
 const ph_op *ph_op_find(const char *name); /* or NULL */

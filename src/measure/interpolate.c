@@ -17,12 +17,12 @@ static int build(ph_graph *g, const ph_weight *in, const char *op, int64_t heigh
     int           x = ph_graph_input(
                   g, "x", PH_F32, ph_shape_of(3, ph_dim_of(in->dim[0]), ph_dim_of(in->dim[1]), ph_dim_of(in->dim[2])));
     int s = ph_graph_constant(g, "size", PH_I64, ph_shape_of(1, ph_dim_of(3)), size);
-    int y =
-        ph_graph_node(g, "Resize", PH_IN(x, -1, -1, s),
-                      PH_ATTRS(PH_TEXT("mode", is_cubic ? "cubic" : "linear"), PH_INT("antialias", is_smooth),
-                               PH_TEXT("coordinate_transformation_mode", where),
-                               PH_FLOAT("cubic_coeff_a", is_smooth ? -0.5 : -0.75)),
-                      "y");
+    int y = ph_graph_node(g, "Resize", PH_IN(x, -1, -1, s),
+                          PH_ATTRS(PH_TEXT("mode", is_cubic ? "cubic" : "linear"),
+                                   PH_INT("antialias", is_smooth), PH_INT("exclude_outside", is_smooth),
+                                   PH_TEXT("coordinate_transformation_mode", where),
+                                   PH_FLOAT("cubic_coeff_a", is_smooth ? -0.5 : -0.75)),
+                          "y");
     ph_graph_output(g, y, "y");
     return y;
 }

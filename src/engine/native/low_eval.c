@@ -17,7 +17,7 @@ typedef struct slow {
     int      *out_buffer;
 } slow;
 
-enum { SPARE_BYTES = 1 << 14 };
+enum { SPARE_BYTES = 1 << 14, ASKING_INPUTS_MAX = 16 };
 
 static ph_rc add_bytes(const ph_native *p, const int64_t *size, int value, size_t times, size_t *sum,
                        ph_err *err) {
@@ -34,6 +34,30 @@ static size_t last_dim(const ph_native *p, const int64_t *size, int value) {
     return rank ? (size_t)ph_native_dim(p, size, value, rank - 1) : 1;
 }
 
+/* The shape of a value at these sizes, without data. */
+static ph_array shape_of(const ph_native *p, const int64_t *size, int value) {
+    const ph_value *v = &ph_native_graph(p)->value[value];
+    ph_array        a = {.dtype = v->dtype, .rank = v->shape.rank};
+    for (int k = 0; k < a.rank; k++) a.dim[k] = ph_native_dim(p, size, value, k);
+    return a;
+}
+
+/* What the operator itself asks for. */
+static ph_rc own_scratch(const ph_native *p, const ph_node *n, const int64_t *size, size_t *sum,
+                         ph_err *err) {
+    ph_array in[ASKING_INPUTS_MAX], out[ASKING_INPUTS_MAX];
+    size_t   bytes;
+    if (!n->op->scratch) return PH_OK;
+    if (n->n_in > ASKING_INPUTS_MAX || n->n_out > ASKING_INPUTS_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "node %s has %d inputs", n->name, n->n_in);
+    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] < 0 ? (ph_array){0} : shape_of(p, size, n->in[i]);
+    for (int i = 0; i < n->n_out; i++) out[i] = n->out[i] < 0 ? (ph_array){0} : shape_of(p, size, n->out[i]);
+    int64_t floats = n->op->scratch(ph_native_graph(p), n, in, out);
+    if (floats < 0 || ph_mul_over((size_t)floats, sizeof(float), &bytes) || ph_add_over(*sum, bytes, sum))
+        return PH_FAIL(err, PH_ELIMIT, "scratch of node %s", n->name);
+    return PH_OK;
+}
+
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const ph_node *n = &ph_native_graph(p)->node[s->node];
     size_t         floats = 0;
@@ -43,9 +67,10 @@ static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, 
             PH_TRY(add_bytes(p, size, n->in[i], 2, out, err));
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] >= 0) PH_TRY(add_bytes(p, size, n->out[i], 1, out, err));
+    PH_TRY(own_scratch(p, n, size, out, err));
     if (n->n_in > 0 && n->in[0] >= 0) floats = PH_LINEAR_SCRATCH(last_dim(p, size, n->in[0]));
     if (!strcmp(n->op->name, "Conv")) { /* one line of patches, and of results */
-        size_t k = ph_native_count(p, size, n->in[1], 1, 4),
+        size_t k = ph_native_count(p, size, n->in[1], 1, ph_native_graph(p)->value[n->in[1]].shape.rank),
                filters = (size_t)ph_native_dim(p, size, n->in[1], 0);
         floats = last_dim(p, size, n->out[0]) * (k + filters) + PH_LINEAR_SCRATCH(k);
     }

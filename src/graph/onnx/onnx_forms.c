@@ -1,7 +1,7 @@
 /* onnx_forms.c - arithmetic in the forms that opsets 7 to 23 have for it. */
 #include "graph/onnx/onnx_forms.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- products ---- */
@@ -213,6 +213,30 @@ ph_rc ph_oi_conv(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 
 ph_rc ph_oi_conv_transpose(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     return ph_oi_plain(o, n, n->op, err);
+}
+
+/* ---- recurrent ---- */
+
+/* Names of activations become one text, apart by commas. */
+ph_rc ph_oi_recurrent(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
+    const ph_onnx_attr *names = ph_oi_attr(o, n, "activations");
+    char                list[200] = "";
+    int                 in[8];
+    size_t              at = 0;
+    if (ph_oi_attr(o, n, "activation_alpha") || ph_oi_attr(o, n, "activation_beta"))
+        return ph_oi_fail(o, err, PH_EUNSUP, "%s with parameters of activations", n->op);
+    for (size_t i = 0; names && names->type == PH_ONNX_A_TEXTS && i < names->n && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, i ? ",%s" : "%s", names->texts[i]);
+    for (size_t i = 0; i < 8; i++) in[i] = ph_oi_in(o, n, i);
+    return ph_oi_emit(o, n, n->op, in, 8,
+                      PH_ATTRS(PH_TEXT("activations", list),
+                               PH_TEXT("direction", ph_oi_text(o, n, "direction", "forward")),
+                               PH_INT("hidden_size", ph_oi_int(o, n, "hidden_size", 0)),
+                               PH_INT("layout", ph_oi_int(o, n, "layout", 0)),
+                               PH_INT("input_forget", ph_oi_int(o, n, "input_forget", 0)),
+                               PH_INT("linear_before_reset", ph_oi_int(o, n, "linear_before_reset", 0)),
+                               PH_FLOAT("clip", ph_oi_float(o, n, "clip", 0))),
+                      err);
 }
 
 /* ---- quantised ---- */

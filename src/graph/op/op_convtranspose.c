@@ -1,0 +1,157 @@
+/* op_convtranspose.c - ConvTranspose over one to three dimensions (opset 22): each input element spreads a
+ * kernel.
+ *
+ *     x [I, C, ..], w [C, O/groups, ..], b [O];   out = stride (in - 1) + output_padding + reach - pads
+ *
+ * output_shape (or auto_pad SAME) gives the size, and the pads follow. */
+#include "graph/op/op_number.h"
+#include "graph/op/op_window.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct form {
+    ph_window w; /* in: of x, out: of y */
+    int64_t   groups, channels, filters;
+} form;
+
+static ph_rc sizes_of(const ph_node *n, form *f, ph_err *err) {
+    ph_window  *w = &f->w;
+    int         first = PH_WINDOW_DIMS - w->n;
+    int64_t     more[3], want[3], pads[6];
+    const char *mode = ph_node_text(n, "auto_pad", "NOTSET");
+    int         is_same = !strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER");
+    PH_TRY(ph_window_list(n, "output_padding", w->n, 0, 0, more, err));
+    PH_TRY(ph_window_list(n, "output_shape", w->n, 1, 0, want, err));
+    PH_TRY(ph_window_list(n, "pads", 2 * w->n, 0, 0, pads, err));
+    if (!is_same && strcmp(mode, "NOTSET") && strcmp(mode, "VALID"))
+        return PH_FAIL(err, PH_EUNSUP, "ConvTranspose: auto_pad \"%.32s\"", mode);
+    for (int i = 0; i < w->n; i++) {
+        int     d = first + i;
+        int64_t full = w->stride[d] * (w->in[d] - 1) + more[i] + (w->kernel[d] - 1) * w->dilation[d] + 1;
+        if (is_same && !want[i]) want[i] = w->in[d] * w->stride[d];
+        if (want[i]) {
+            int64_t total = full > want[i] ? full - want[i] : 0;
+            w->pad[d] = !strcmp(mode, "SAME_UPPER") ? total / 2 : total - total / 2;
+            w->out[d] = want[i];
+        } else {
+            w->pad[d] = strcmp(mode, "VALID") ? pads[i] : 0;
+            w->out[d] = full - w->pad[d] - (strcmp(mode, "VALID") ? pads[w->n + i] : 0);
+        }
+        if (w->out[d] < 1)
+            return PH_FAIL(err, PH_EMISMATCH, "ConvTranspose: side %" PRId64 " shrinks to nothing", w->in[d]);
+    }
+    return PH_OK;
+}
+
+static ph_rc form_of(const ph_node *n, int rank, const int64_t *x, const int64_t *k, form *f, ph_err *err) {
+    *f = (form){.groups = ph_node_int(n, "group", 1)};
+    if (f->groups < 1 || f->groups > 1 << 24 || x[1] != k[0] || x[1] % f->groups)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "ConvTranspose: %" PRId64 " channels, weights for %" PRId64 ", %" PRId64 " groups",
+                       x[1], k[0], f->groups);
+    f->channels = x[1] / f->groups;
+    f->filters = k[1];
+    f->w.n = rank - 2;
+    int first = PH_WINDOW_DIMS - f->w.n;
+    for (int d = 0; d < PH_WINDOW_DIMS; d++)
+        f->w.in[d] = f->w.out[d] = f->w.kernel[d] = f->w.stride[d] = f->w.dilation[d] = 1;
+    PH_TRY(ph_window_list(n, "strides", f->w.n, 1, 1, f->w.stride + first, err));
+    PH_TRY(ph_window_list(n, "dilations", f->w.n, 1, 1, f->w.dilation + first, err));
+    PH_TRY(ph_window_list(n, "kernel_shape", f->w.n, 1, 0, f->w.kernel + first, err));
+    for (int i = 0; i < f->w.n; i++) {
+        if (x[2 + i] < 1 || x[2 + i] > 1 << 24 || k[2 + i] < 1 || k[2 + i] > 1 << 24 ||
+            (f->w.kernel[first + i] && f->w.kernel[first + i] != k[2 + i]))
+            return PH_FAIL(err, PH_EMISMATCH, "ConvTranspose: side %" PRId64 ", kernel %" PRId64, x[2 + i],
+                           k[2 + i]);
+        f->w.in[first + i] = x[2 + i];
+        f->w.kernel[first + i] = k[2 + i];
+    }
+    return sizes_of(n, f, err);
+}
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    int64_t x[5] = {0}, k[5] = {0}, filters;
+    int     dims, kernel_dims;
+    form    f;
+    PH_TRY(ph_want(g, n, 0, PH_F32, -1, err));
+    PH_TRY(ph_want(g, n, 1, PH_F32, -1, err));
+    const ph_shape *sx = &ph_in(g, n, 0)->shape, *sk = &ph_in(g, n, 1)->shape;
+    PH_TRY(ph_window_sides(n, sx, x + 2, &dims, err));
+    PH_TRY(ph_window_sides(n, sk, k + 2, &kernel_dims, err));
+    if (dims != kernel_dims || !ph_dim_is_fixed(sx->dim[1]) || !ph_dim_is_fixed(sk->dim[0]) ||
+        !ph_dim_is_fixed(sk->dim[1]))
+        return ph_disagree(sx, sk, "ConvTranspose wants plain numbers but for the first dimension", err);
+    x[1] = sx->dim[1].mul, k[0] = sk->dim[0].mul, k[1] = sk->dim[1].mul;
+    PH_TRY(form_of(n, sx->rank, x, k, &f, err));
+    if (__builtin_mul_overflow(f.filters, f.groups, &filters))
+        return PH_FAIL(err, PH_ELIMIT, "ConvTranspose: too many filters");
+    if (ph_in(g, n, 2)) {
+        PH_TRY(ph_want(g, n, 2, PH_F32, 1, err));
+        if (!ph_dim_same(ph_in(g, n, 2)->shape.dim[0], ph_dim_of(filters)))
+            return ph_disagree(sk, &ph_in(g, n, 2)->shape, "ConvTranspose wants one bias a filter", err);
+    }
+    ph_shape y = *sx;
+    y.dim[1] = ph_dim_of(filters);
+    for (int i = 0; i < dims; i++) y.dim[2 + i] = ph_dim_of(f.w.out[PH_WINDOW_DIMS - dims + i]);
+    ph_infer_set(&out[0], PH_F32, &y);
+    return PH_OK;
+}
+
+/* The input place that reaches output place o through kernel place k; -1: none does. */
+static int64_t source(const ph_window *w, int d, int64_t o, int64_t k) {
+    int64_t at = o + w->pad[d] - k * w->dilation[d];
+    if (at < 0 || at % w->stride[d] || at / w->stride[d] >= w->in[d]) return -1;
+    return at / w->stride[d];
+}
+
+/* One output number of group q: x [channels, in], k [channels, filters, kernel]. */
+static double sum_at(const form *f, const float *x, const float *k, int64_t filter, int64_t o) {
+    const ph_window *w = &f->w;
+    double           sum = 0;
+    int64_t          size = w->kernel[0] * w->kernel[1] * w->kernel[2], side = w->in[0] * w->in[1] * w->in[2];
+    for (int64_t i = 0; i < size; i++) {
+        int64_t d = source(w, 0, o / w->out[2] / w->out[1], i / w->kernel[2] / w->kernel[1]);
+        int64_t h = source(w, 1, o / w->out[2] % w->out[1], i / w->kernel[2] % w->kernel[1]);
+        int64_t v = source(w, 2, o % w->out[2], i % w->kernel[2]);
+        if (d < 0 || h < 0 || v < 0) continue;
+        for (int64_t c = 0; c < f->channels; c++)
+            sum += (double)x[c * side + (d * w->in[1] + h) * w->in[2] + v] *
+                   (double)k[(c * f->filters + filter) * size + i];
+    }
+    return sum;
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    const float *x, *k, *b = NULL;
+    form         f;
+    (void)g;
+    PH_TRY(ph_floats(&x, &in[0], e, err));
+    PH_TRY(ph_floats(&k, &in[1], e, err));
+    if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_floats(&b, &in[2], e, err));
+    PH_TRY(form_of(n, in[0].rank, in[0].dim, in[1].dim, &f, err));
+    int64_t places = ph_span(out, 2, out->rank), count = ph_array_count(out),
+            side = ph_span(&in[0], 2, in[0].rank);
+    int64_t size = ph_span(&in[1], 2, in[1].rank);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t filter = i / places % out->dim[1], q = filter / f.filters, picture = i / places / out->dim[1];
+        double  sum = sum_at(&f, x + (picture * f.groups + q) * f.channels * side,
+                             k + q * f.channels * f.filters * size, filter % f.filters, i % places);
+        ((float *)out->data)[i] = (float)(sum + (b ? (double)b[filter] : 0));
+    }
+    return PH_OK;
+}
+
+const ph_op ph_op_ConvTranspose = {
+    .name = "ConvTranspose",
+    .domain = "",
+    .since = 22,
+    .in_min = 2,
+    .in_max = 3,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+    .source = "onnx.ai/onnx/operators/onnx__ConvTranspose.html",
+};
