@@ -145,25 +145,22 @@ ph_rc ph_oi_clip(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 ph_rc ph_oi_layernorm(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     int      x = ph_oi_in(o, n, 0), scale = ph_oi_in(o, n, 1), bias = ph_oi_in(o, n, 2);
     int64_t  axis = ph_oi_int(o, n, "axis", -1);
-    double   epsilon = ph_oi_float(o, n, "epsilon", 1e-5);
+    ph_attr  epsilon = PH_FLOAT("epsilon", ph_oi_float(o, n, "epsilon", 1e-5));
     ph_shape s = *ph_oi_shape(o, x), to;
+    int      has_bias = bias >= 0;
     if (axis < 0) axis += s.rank;
     if (axis < 0 || axis >= s.rank)
         return ph_oi_fail(o, err, PH_EMISMATCH, "axis %lld of an array of rank %d", (long long)axis, s.rank);
-    if (axis == s.rank - 1)
-        return ph_oi_emit(o, n, "LayerNormalization", PH_IN(x, scale, bias),
-                          PH_ATTRS(PH_FLOAT("epsilon", epsilon)), err);
+    if (axis == s.rank - 1) return ph_oi_emit(o, n, n->op, PH_IN(x, scale, bias), &epsilon, 1, err);
     for (size_t k = 1; k < n->n_out; k++)
         if (ph_oi_has_out(n, k))
-            return ph_oi_fail(o, err, PH_EUNSUP, "the statistics of LayerNormalization are not made");
-    if (!as_matrix(&s, axis, &to))
-        return ph_oi_fail(o, err, PH_EUNSUP, "LayerNormalization over symbolic axes");
+            return ph_oi_fail(o, err, PH_EUNSUP, "the statistics of %s are not made", n->op);
+    if (!as_matrix(&s, axis, &to)) return ph_oi_fail(o, err, PH_EUNSUP, "%s over symbolic axes", n->op);
     ph_shape line = ph_shape_of(1, to.dim[1]);
     x = ph_oi_reshape(o, x, &to);
     scale = ph_oi_reshape(o, scale, &line);
-    if (bias >= 0) bias = ph_oi_reshape(o, bias, &line);
-    int y =
-        ph_oi_make(o, "LayerNormalization", PH_IN(x, scale, bias), PH_ATTRS(PH_FLOAT("epsilon", epsilon)));
+    if (has_bias) bias = ph_oi_reshape(o, bias, &line);
+    int y = ph_oi_make(o, n->op, (const int[]){x, scale, bias}, 2 + has_bias, &epsilon, 1);
     ph_oi_set(o, n, 0, ph_oi_reshape(o, y, &s));
     return ph_oi_done(o, err);
 }

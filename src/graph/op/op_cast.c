@@ -26,6 +26,7 @@ static const struct {
     {10, PH_F16, 0, 0},
     {11, PH_F64, 0, 0},
     {12, PH_U32, 0, UINT32_MAX},
+    {13, PH_U64, 0, INT64_MAX}, /* beyond 2^63 as signed numbers have it */
     {16, PH_BF16, 0, 0},
 };
 enum { N_TYPES = (int)(sizeof types / sizeof *types) };

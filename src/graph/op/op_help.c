@@ -194,7 +194,7 @@ void ph_walk_next(ph_walk *w) {
 ph_rc ph_infer_binary(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
     const ph_value *a = ph_in(g, n, 0), *b = ph_in(g, n, 1);
     ph_shape        shape;
-    ph_dtype        t = a->dtype == PH_I32 || a->dtype == PH_I64 ? a->dtype : PH_F32;
+    ph_dtype        t = ph_dtype_get(a->dtype)->pack || a->dtype == PH_BOOL ? PH_F32 : a->dtype;
     PH_TRY(ph_want(g, n, 0, t, -1, err));
     PH_TRY(ph_want(g, n, 1, t, -1, err));
     PH_TRY(ph_broadcast(&a->shape, &b->shape, &shape, err));
@@ -205,15 +205,13 @@ ph_rc ph_infer_binary(const ph_graph *g, const ph_node *n, ph_value *out, ph_err
 static ph_rc whole_binary(const ph_array *a, const ph_array *b, ph_array *out, const ph_binary *f, ph_walk *w,
                           ph_err *err) {
     int64_t count = ph_array_count(out);
+    size_t  item = ph_dtype_bytes(out->dtype);
     for (int64_t i = 0; i < count; i++, ph_walk_next(w)) {
         int64_t r;
         if (!f->whole(ph_int_at(a, w->at[0]), ph_int_at(b, w->at[1]), &r))
             return PH_FAIL(err, PH_EFORMAT,
                            "element %" PRId64 " of %" PRId64 ": a whole number divided by zero", i, count);
-        if (out->dtype == PH_I64)
-            ((int64_t *)out->data)[i] = r;
-        else
-            ((int32_t *)out->data)[i] = (int32_t)(uint32_t)(uint64_t)r;
+        memcpy((char *)out->data + (size_t)i * item, &r, item); /* little-endian: the low bytes */
     }
     return PH_OK;
 }

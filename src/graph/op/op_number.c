@@ -208,6 +208,35 @@ ph_rc ph_eval_reduce(const ph_graph *g, const ph_node *n, const ph_array *in, ph
     return PH_OK;
 }
 
+/* ---- scattering ---- */
+
+int ph_scatter_kind(const ph_node *n) {
+    static const char *const names[] = {"none", "add", "mul", "max", "min"};
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(ph_node_text(n, "reduction", "none"), names[i])) return i;
+    return -1;
+}
+
+void ph_scatter_put(ph_array *out, int64_t to, const ph_array *updates, int64_t i, int kind) {
+    if (out->dtype == PH_F32) {
+        float *y = (float *)out->data + to, x = ((const float *)updates->data)[i];
+        *y = kind == 1   ? *y + x
+             : kind == 2 ? *y * x
+             : kind == 3 ? (x > *y ? x : *y)
+             : kind == 4 ? (x < *y ? x : *y)
+                         : x;
+        return;
+    }
+    uint64_t y = (uint64_t)ph_int_at(out, to), x = (uint64_t)ph_int_at(updates, i);
+    int      more = (int64_t)x > (int64_t)y;
+    ph_int_put(out, to,
+               (int64_t)(kind == 1   ? y + x
+                         : kind == 2 ? y * x
+                         : kind == 3 ? (more ? x : y)
+                         : kind == 4 ? (more ? y : x)
+                                     : x));
+}
+
 /* ---- lists of sizes ---- */
 
 /* mul * product of the witnesses' dimensions to their powers / div + add. */

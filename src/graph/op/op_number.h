@@ -54,6 +54,13 @@ ph_rc ph_infer_reduce(const ph_graph *g, const ph_node *n, ph_value *out, ph_err
 ph_rc ph_eval_reduce(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out,
                      const ph_reduction *r, const ph_eval *e, ph_err *err);
 
+/* ---- scattering ---- */
+
+/* The attribute reduction: 0 none, 1 add, 2 mul, 3 max, 4 min; -1: unknown. */
+int ph_scatter_kind(const ph_node *n);
+/* out[to] = out[to] (kind) updates[from], of one type. */
+void ph_scatter_put(ph_array *out, int64_t to, const ph_array *updates, int64_t from, int kind);
+
 /* ---- lists of sizes ---- */
 
 /* The numbers of input i, a constant list or the output of Sizes: at most max, each a dimension or a plain

@@ -15,7 +15,10 @@ ph_rc ph_scales_check(const ph_graph *g, const ph_node *n, ph_dtype zero_type, p
     const ph_shape *s = &ph_in(g, n, 1)->shape;
     if (ph_in(g, n, 2)) {
         PH_TRY(ph_want(g, n, 2, zero_type, -1, err));
-        if (!ph_shape_same(&ph_in(g, n, 2)->shape, s))
+        int64_t a, b;
+        int     both_one = !ph_shape_count(s, NULL, &a, NULL) && a == 1 &&
+                       !ph_shape_count(&ph_in(g, n, 2)->shape, NULL, &b, NULL) && b == 1;
+        if (!both_one && !ph_shape_same(&ph_in(g, n, 2)->shape, s))
             return ph_disagree(s, &ph_in(g, n, 2)->shape, "a scale and a zero point must have one shape",
                                err);
     }

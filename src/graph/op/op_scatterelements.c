@@ -5,13 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int kind_of(const ph_node *n) {
-    static const char *const names[] = {"none", "add", "mul", "max", "min"};
-    for (int i = 0; i < 5; i++)
-        if (!strcmp(ph_node_text(n, "reduction", "none"), names[i])) return i;
-    return -1;
-}
-
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
     const ph_value *data = ph_in(g, n, 0), *index = ph_in(g, n, 1);
     int             axis;
@@ -20,7 +13,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 1, index->dtype, data->shape.rank, err));
     PH_TRY(ph_want(g, n, 2, data->dtype, -1, err));
     PH_TRY(ph_axis(ph_node_int(n, "axis", 0), data->shape.rank, &axis, err));
-    if (kind_of(n) < 0)
+    if (ph_scatter_kind(n) < 0)
         return PH_FAIL(err, PH_EUNSUP, "ScatterElements: reduction \"%.32s\"",
                        ph_node_text(n, "reduction", ""));
     if (!ph_shape_same(&index->shape, &ph_in(g, n, 2)->shape))
@@ -30,30 +23,10 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     return PH_OK;
 }
 
-static void put(ph_array *out, int64_t to, const ph_array *updates, int64_t i, int kind) {
-    if (out->dtype == PH_F32) {
-        float *y = (float *)out->data + to, x = ((const float *)updates->data)[i];
-        *y = kind == 1   ? *y + x
-             : kind == 2 ? *y * x
-             : kind == 3 ? (x > *y ? x : *y)
-             : kind == 4 ? (x < *y ? x : *y)
-                         : x;
-        return;
-    }
-    uint64_t y = (uint64_t)ph_int_at(out, to), x = (uint64_t)ph_int_at(updates, i);
-    int      more = (int64_t)x > (int64_t)y;
-    ph_int_put(out, to,
-               (int64_t)(kind == 1   ? y + x
-                         : kind == 2 ? y * x
-                         : kind == 3 ? (more ? x : y)
-                         : kind == 4 ? (more ? y : x)
-                                     : x));
-}
-
 static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
                   ph_err *err) {
     ph_array index, updates;
-    int      axis, kind = kind_of(n);
+    int      axis, kind = ph_scatter_kind(n);
     int64_t  stride[PH_RANK_MAX], step = 1;
     (void)g;
     PH_TRY(ph_eval_reshape(&in[0], out, e, err));
@@ -76,7 +49,7 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
                 return PH_FAIL(err, PH_EMISMATCH, "ScatterElements: the indices are wider than the data");
             to += (d == axis ? (at < 0 ? at + size : at) : w.index[d]) * stride[d];
         }
-        put(out, to, &updates, i, kind);
+        ph_scatter_put(out, to, &updates, i, kind);
     }
     return PH_OK;
 }

@@ -1,10 +1,10 @@
 /* op_scatternd.c - ScatterND (opset 18): data with the slices at `indices` replaced by `updates`.
  *
  * This is where visual tokens take their places among the words: data [R, d],
- * indices [V, 1], updates [V, d].  Later updates of the same place win.  Reductions
- * are not done.
+ * indices [V, 1], updates [V, d].  Later updates of the same place win;
+ * reduction add, mul, max and min join them instead.
  */
-#include "graph/op/op_help.h"
+#include "graph/op/op_number.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -16,8 +16,10 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want_index(g, n, 1, err));
     PH_TRY(ph_want(g, n, 2, data->dtype, -1, err));
     const ph_shape *d = &data->shape, *index = &ph_in(g, n, 1)->shape, *updates = &ph_in(g, n, 2)->shape;
-    if (strcmp(ph_node_text(n, "reduction", "none"), "none"))
-        return PH_FAIL(err, PH_EUNSUP, "ScatterND: only reduction \"none\" is done");
+    int             kind = ph_scatter_kind(n);
+    if (kind < 0 || (kind && data->dtype != PH_F32 && !ph_is_whole(data->dtype)))
+        return PH_FAIL(err, PH_EUNSUP, "ScatterND: reduction \"%.32s\"",
+                       ph_node_text(n, "reduction", "none"));
     if (!index->rank || !ph_dim_is_fixed(index->dim[index->rank - 1]) ||
         index->dim[index->rank - 1].mul > d->rank)
         return ph_disagree(d, index, "ScatterND wants indices [.., k], k at most the rank of the data", err);
@@ -50,16 +52,20 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
                   ph_err *err) {
     ph_array index, updates;
     int64_t  at = 0;
-    (void)g, (void)n;
+    int      kind = ph_scatter_kind(n);
+    (void)g;
     PH_TRY(ph_eval_reshape(&in[0], out, e, err));
     PH_TRY(ph_dense(&index, &in[1], e, err));
     PH_TRY(ph_dense(&updates, &in[2], e, err));
     int     k = (int)index.dim[index.rank - 1];
     int64_t count = ph_span(&index, 0, index.rank - 1);
-    size_t  slice = (size_t)ph_span(out, k, out->rank) * ph_dtype_bytes(out->dtype);
+    int64_t items = ph_span(out, k, out->rank);
+    size_t  slice = (size_t)items * ph_dtype_bytes(out->dtype);
     for (int64_t i = 0; i < count; i++) {
         PH_TRY(place(out, &index, i, k, &at, err));
-        if (slice)
+        for (int64_t j = 0; kind && j < items; j++)
+            ph_scatter_put(out, at * items + j, &updates, i * items + j, kind);
+        if (slice && !kind)
             memcpy((char *)out->data + (size_t)at * slice, (const char *)updates.data + (size_t)i * slice,
                    slice);
     }

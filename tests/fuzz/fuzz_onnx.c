@@ -1,0 +1,103 @@
+/* seeds: tests/golden/onnx/seeds */
+/* fuzz_onnx.c - whatever the bytes: an error with a text, or tensors inside the file and a graph that the
+ * check accepts, runs by definition, and prints. */
+#include "graph/onnx/onnx_in.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS_MAX = 1 << 14, INPUTS_MAX = 8, NODES_MAX = 200 };
+
+static void check_tensor(const ph_onnx *m, const ph_onnx_tensor *t, const uint8_t *bytes, size_t n) {
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++) {
+        assert(t->dim[i] >= 0);
+        count *= t->dim[i];
+    }
+    assert(count == t->count && m->n_external == 0);
+    if (!t->bytes) return;
+    /* In the file, or decoded: then every byte can be read. */
+    if (t->bytes >= bytes && t->bytes < bytes + n) assert(t->n_bytes <= (size_t)(bytes + n - t->bytes));
+    volatile uint8_t sum = 0;
+    for (size_t i = 0; i < t->n_bytes; i++) sum = (uint8_t)(sum + t->bytes[i]);
+}
+
+static void ignore(void *arg, const char *text, size_t n) {
+    *(size_t *)arg += n + (text == NULL);
+}
+
+/* Is everything in the graph small enough to be run at these sizes? */
+static int is_small(const ph_graph *g, const ph_syms *syms) {
+    if (g->n_nodes > NODES_MAX) return 0;
+    for (size_t i = 0; i < g->n_values; i++) {
+        int64_t count;
+        if (ph_shape_count(&g->value[i].shape, syms, &count, NULL) || count > ELEMENTS_MAX) return 0;
+    }
+    return 1;
+}
+
+static int feed_all(const ph_graph *g, const ph_syms *syms, ph_feed *feeds, size_t *n, ph_arena *arena) {
+    *n = 0;
+    for (size_t i = 0; i < g->n_values; i++) {
+        const ph_value *v = &g->value[i];
+        int64_t         count;
+        if (v->cls != PH_VALUE_INPUT) continue;
+        if (*n == INPUTS_MAX) return 0;
+        ph_feed *f = &feeds[(*n)++];
+        *f = (ph_feed){v->name, {.dtype = v->dtype, .rank = v->shape.rank}};
+        for (int d = 0; d < v->shape.rank; d++)
+            if (ph_dim_eval(v->shape.dim[d], syms, &f->array.dim[d], NULL)) return 0;
+        if (ph_shape_count(&v->shape, syms, &count, NULL)) return 0;
+        assert(!ph_arena_zero(arena, &f->array.data, (size_t)count + 1, ph_dtype_bytes(v->dtype), NULL));
+        for (int64_t k = 0; v->dtype == PH_F32 && k < count; k++)
+            ((float *)f->array.data)[k] = (float)(k % 5) - 2;
+    }
+    return 1;
+}
+
+static void run(const ph_graph *g, const ph_kernels *kernels) {
+    ph_syms  syms;
+    ph_arena arena;
+    ph_feed  feeds[INPUTS_MAX];
+    ph_err   err = {0};
+    size_t   n;
+    for (int i = 0; i < PH_N_SYMS; i++) syms.at[i] = 2;
+    if (!is_small(g, &syms)) return;
+    assert(!ph_arena_open_growing(&arena, 1 << 16, &err));
+    ph_array *all = calloc(g->n_values + 1, sizeof *all);
+    if (feed_all(g, &syms, feeds, &n, &arena)) {
+        ph_rc rc = ph_graph_eval(g, &syms, feeds, n, NULL, all, kernels, &arena, &err);
+        assert(!rc || (*err.msg && rc != PH_EBUG));
+    }
+    free(all);
+    ph_arena_close(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static ph_kernels kernels;
+    ph_onnx           m;
+    ph_onnx_graph     g;
+    ph_err            err = {0};
+    size_t            written = 0;
+    if (!kernels.softmax) ph_kernels_init(&kernels, 0);
+    ph_onnx_import_how how = {.kernels = &kernels};
+    if (ph_onnx_view(&m, data, size, "fuzz", &err)) {
+        assert(*err.msg && err.code != PH_EBUG);
+        return 0;
+    }
+    for (size_t i = 0; i < m.n_initializers; i++) check_tensor(&m, &m.initializer[i], data, size);
+    ph_rc rc = ph_onnx_import(&g, &m, &how, &err);
+    if (rc) {
+        assert(*err.msg && rc != PH_EBUG);
+    } else {
+        assert(!ph_graph_check(g.graph, &err));
+        ph_graph_dot(g.graph, ignore, &written);
+        assert(written);
+        run(g.graph, &kernels);
+    }
+    ph_onnx_graph_close(&g);
+    ph_onnx_close(&m);
+    return 0;
+}
