@@ -12,7 +12,7 @@
 typedef struct job {
     ph_cli      cli;
     uint64_t    budget;
-    const char *dot, *graph, *size;
+    const char *dot, *graph, *size, *axes;
     int         is_graph, is_svg, shows_tensors, is_known;
     ph_plan     plan;
     int         image_tokens; /* of the planned picture; 0: it takes none */
@@ -209,9 +209,25 @@ static ph_rc count_tokens(job *j, ph_err *err) {
     return PH_OK;
 }
 
+static ph_rc inspect_onnx(const job *j, ph_err *err) {
+    const ph_cli_onnx how = {.path = j->cli.model,
+                             .axes = j->axes,
+                             .budget = j->budget,
+                             .is_json = j->cli.is_json,
+                             .is_graph = j->is_graph,
+                             .threads = j->cli.session.threads};
+    if (j->is_svg || j->graph || j->shows_tensors)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "of an ONNX file there is one graph, with --dot; --svg, --graph and --tensors are for "
+                       "other models");
+    return ph_cli_inspect_onnx(&how, err);
+}
+
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(read_size(j, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
+    if (ph_cli_is_onnx(j->cli.model)) return inspect_onnx(j, err);
+    if (j->axes) return PH_FAIL(err, PH_EUSAGE, "--axis is for ONNX files");
     j->cli.is_shown_only = 1;
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (j->is_graph || j->is_svg || j->graph) return print_graph(j, err);
@@ -238,6 +254,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--image-size", 0, "WxH", "their size in pixels (1024x768)", PH_OPTION_TEXT, &j.size},
         {"--sequences", 0, "N", "conversations at once (1)", PH_OPTION_INT(0, PH_TURNS_MAX),
          &j.cli.session.sequences},
+        {"--axis", 0, "NAME=N", "of an ONNX file: sizes of dynamic axes, with commas between (1)",
+         PH_OPTION_TEXT, &j.axes},
         {"--known", 0, NULL, "no model: what this program knows (families, block types, tokenizers ...)",
          PH_OPTION_FLAG, &j.is_known},
         {"--tensors", 0, NULL, "list the tensors", PH_OPTION_FLAG, &j.shows_tensors},
@@ -275,6 +293,7 @@ const ph_command ph_command_inspect = {
         "answering would\n"
         "hold at its peak, by kind. No weight is read. The load that the figure is for stands beside it.\n\n"
         "  pinhole inspect SmolVLM-256M/ --memory 1.8GB -c 2048\n"
+        "  pinhole inspect vision.onnx --axis batch=4\n"
         "  pinhole inspect --graph vision --svg > vision.svg",
     .run = run,
 };

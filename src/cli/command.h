@@ -162,6 +162,15 @@ void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out)
  * engines, instruction sets.  Errors: PH_EUSAGE, PH_EMACHINE of PINHOLE_ISA. */
 ph_rc ph_cli_known(int is_json, ph_err *err);
 
+/* `inspect` of an ONNX file (cli_onnx.c). */
+typedef struct ph_cli_onnx {
+    const char *path, *axes; /* "batch=4,sequence=16" or NULL */
+    uint64_t    budget;      /* 0: none */
+    int         is_json, is_graph, threads;
+} ph_cli_onnx;
+int   ph_cli_is_onnx(const char *path); /* by content, or by the name of a file that is damaged */
+ph_rc ph_cli_inspect_onnx(const ph_cli_onnx *how, ph_err *err);
+
 /* ---- output ---- */
 void    ph_cli_print_json(json_t *object); /* one line; takes the reference */
 json_t *ph_cli_memory_json(const ph_memory *m);

@@ -1,4 +1,4 @@
-/* seeds: tests/golden/onnx/seeds */
+/* seeds: tests/golden/set/onnx/ops tests/golden/set/onnx/bad tests/golden/onnx/microsoft/ops */
 /* fuzz_onnx.c - whatever the bytes: an error with a text, or tensors inside the file and a graph that the
  * check accepts, runs by definition, and prints. */
 #include "graph/onnx/onnx_in.h"

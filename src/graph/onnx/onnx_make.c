@@ -233,10 +233,21 @@ int ph_oi_transpose(ph_oi *o, int x, const int64_t *perm, int n) {
     return ph_oi_make(o, "Transpose", PH_IN(x), PH_ATTRS(PH_INTS("perm", perm, (size_t)n)));
 }
 
+/* A helper value that turns out to be an output takes its name, so that people find it. */
+static void take_name(ph_oi *o, int id, const char *wanted) {
+    char name[NAME_BYTES], *copy;
+    if (id < 0 || o->g->rc || o->g->value[id].cls != PH_VALUE_TEMP || !strchr(o->g->value[id].name, '#'))
+        return;
+    name_of(o, wanted, name);
+    if (ph_arena_copy_text(&o->g->arena, &copy, name, strlen(name), NULL)) return;
+    o->g->value[id].name = copy;
+}
+
 void ph_oi_set(ph_oi *o, const ph_onnx_node *n, size_t k, int id) {
     if (!ph_oi_has_out(n, k)) return;
     ph_oi_item *item = ph_oi_item_of(o, n->out[k]);
     *item = (ph_oi_item){.is_set = 1, .id = id};
+    take_name(o, id, n->out[k]);
 }
 
 void ph_oi_set_sizes(ph_oi *o, const ph_onnx_node *n, const ph_oi_sizes *s) {

@@ -94,7 +94,7 @@ static const ph_oi_row rows[] = {
     {"", "Mul", 7, "", NULL},
     {"", "Neg", 6, "", NULL},
     {"", "Not", 1, "", NULL},
-    {"", "OneHot", 9, "axis", NULL},
+    {"", "OneHot", 9, "axis", ph_oi_onehot},
     {"", "Or", 7, "", NULL},
     {"", "PRelu", 7, "", NULL},
     {"", "Pad", 2, "mode pads<11 value<11", ph_oi_pad},

@@ -141,6 +141,18 @@ ph_rc ph_oi_cast_like(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     return ph_oi_fail(o, err, PH_EUNSUP, "CastLike to this type");
 }
 
+/* depth may be a number of any type. */
+ph_rc ph_oi_onehot(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
+    int depth = ph_oi_in(o, n, 1);
+    if (o->g->rc || depth < 0) return ph_oi_fail(o, err, PH_EMISMATCH, "OneHot wants a depth");
+    if (o->g->value[depth].dtype != PH_I64)
+        depth = ph_oi_make(o, "Cast", PH_IN(depth), PH_ATTRS(PH_INT("to", 7)));
+    ph_shape line = ph_shape_of(1, ph_dim_of(1));
+    if (ph_oi_shape(o, depth)->rank > 1) depth = ph_oi_reshape(o, depth, &line);
+    return ph_oi_emit(o, n, "OneHot", PH_IN(ph_oi_in(o, n, 0), depth, ph_oi_in(o, n, 2)),
+                      PH_ATTRS(PH_INT("axis", ph_oi_int(o, n, "axis", -1))), err);
+}
+
 /* ---- other shapes ---- */
 
 ph_rc ph_oi_flatten(ph_oi *o, const ph_onnx_node *n, ph_err *err) {

@@ -81,10 +81,12 @@ ph_rc ph_const_ints(const ph_graph *g, const ph_node *n, int i, int64_t *out, in
                     ph_err *err) {
     const ph_value *v = ph_in(g, n, i);
     int64_t         have = 0;
-    if (!v || v->cls != PH_VALUE_CONSTANT || v->storage.n_planes != 1 || !v->storage.plane[0].bytes ||
-        v->storage.dtype != v->dtype || (v->dtype != PH_I64 && v->dtype != PH_I32) || v->shape.rank > 1)
+    if (!v || v->cls != PH_VALUE_CONSTANT || v->storage.n_planes != 1 || v->storage.dtype != v->dtype ||
+        (v->dtype != PH_I64 && v->dtype != PH_I32) || v->shape.rank > 1)
         return PH_FAIL(err, PH_EUNSUP, "%s: input %d must be a constant list of i64 or i32", n->op->name, i);
     PH_TRY(ph_shape_count(&v->shape, NULL, &have, err));
+    if (have && !v->storage.plane[0].bytes)
+        return PH_FAIL(err, PH_EUNSUP, "%s: input %d is a constant without numbers", n->op->name, i);
     if (have > max)
         return PH_FAIL(err, PH_ELIMIT, "%s: input %d has %" PRId64 " numbers, at most %d", n->op->name, i,
                        have, max);

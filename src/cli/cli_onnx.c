@@ -1,0 +1,214 @@
+/* cli_onnx.c - what `inspect` says of an ONNX file: its parts, the graph that we make of it, and its memory.
+ */
+#include "cli/command.h"
+
+#include "base/mem.h"
+#include "engine/bare.h"
+#include "formats/container.h"
+#include "graph/onnx/onnx_in.h"
+#include "graph/pass.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    const ph_cli_onnx *how;
+    ph_onnx            file;
+    ph_onnx_graph      g;
+    ph_kernels         kernels;
+    unsigned           features;
+    ph_syms            syms;
+    ph_memory          memory;
+    size_t             base; /* bytes of this process before the model */
+    size_t             n_after;
+    int                bytes_known;
+} job;
+
+int ph_cli_is_onnx(const char *path) {
+    ph_container c;
+    size_t       n = path ? strlen(path) : 0;
+    if (!path) return 0;
+    if (!ph_container_detect(path, &c, NULL)) return c == PH_CONTAINER_ONNX;
+    return n > 5 && !strcmp(path + n - 5, ".onnx");
+}
+
+/* ---- the file ---- */
+
+static void print_value(const char *what, const ph_onnx_value *v) {
+    printf("  %-12s %s  %s", what, v->name, v->type ? ph_onnx_type_name(v->type) : "no tensor");
+    for (int i = 0; i < v->rank; i++) {
+        printf("%s", i ? ", " : " [");
+        if (v->dim[i].size >= 0)
+            printf("%" PRId64, v->dim[i].size);
+        else
+            printf("%s", *v->dim[i].param ? v->dim[i].param : "?");
+    }
+    printf("%s\n", v->has_shape ? v->rank ? "]" : " []" : ", any shape");
+}
+
+static void print_file(const job *j) {
+    const ph_onnx *m = &j->file;
+    char           text[32];
+    size_t         bytes = 0;
+    for (size_t i = 0; i < m->n_initializers; i++) bytes += m->initializer[i].n_bytes;
+    ph_size_print(text, sizeof text, bytes);
+    printf("%s\n  container    ONNX, IR %" PRId64 "%s%s %s\n", j->how->path, m->ir_version,
+           *m->producer ? ", made by " : "", m->producer, m->producer_version);
+    printf("  opsets      ");
+    for (size_t i = 0; i < m->n_opsets; i++)
+        printf(" %s %" PRId64 "%s", *m->opset[i].domain ? m->opset[i].domain : "ai.onnx", m->opset[i].version,
+               i + 1 < m->n_opsets ? "," : "");
+    printf("\n  nodes        %zu, %zu function%s\n  weights      %zu, %s", m->n_nodes, m->n_functions,
+           m->n_functions == 1 ? "" : "s", m->n_initializers, text);
+    if (m->n_external) printf(", %zu file%s beside it", m->n_external, m->n_external == 1 ? "" : "s");
+    printf("\n");
+    for (size_t i = 0; i < m->n_inputs; i++) print_value("input", &m->input[i]);
+    for (size_t i = 0; i < m->n_outputs; i++) print_value("output", &m->output[i]);
+}
+
+/* ---- the graph ---- */
+
+/* "batch=4,sequence=16": the number of an axis; 1 where it is not named. */
+static ph_rc read_sizes(job *j, ph_err *err) {
+    for (int i = 0; i < PH_N_SYMS; i++) j->syms.at[i] = 1;
+    for (const char *p = j->how->axes; p && *p;) {
+        size_t n = strcspn(p, "=,"), whole = strcspn(p, ",");
+        char  *end = NULL;
+        long   size = p[n] == '=' ? strtol(p + n + 1, &end, 10) : -1;
+        int    found = 0;
+        for (int i = 0; i < PH_N_SYMS; i++)
+            if (j->g.symbol[i] && strlen(j->g.symbol[i]) == n && !strncmp(j->g.symbol[i], p, n))
+                j->syms.at[i] = size, found = 1;
+        if (size < 0 || end != p + whole)
+            return PH_FAIL(err, PH_EUSAGE, "--axis takes NAME=NUMBER, with commas between, not '%.60s'", p);
+        if (!found)
+            return PH_FAIL(err, PH_EUSAGE, "the model has no dynamic axis '%.*s'", n > 60 ? 60 : (int)n, p);
+        p += whole + (p[whole] == ',');
+    }
+    return PH_OK;
+}
+
+static ph_rc plan(job *j, ph_err *err) {
+    ph_pass_env env = {.kernels = &j->kernels};
+    ph_bare     b;
+    PH_TRY(read_sizes(j, err));
+    PH_TRY(ph_passes_run(j->g.graph, &env, NULL, err));
+    j->n_after = j->g.graph->n_nodes;
+    if (j->how->is_graph) return PH_OK;
+    PH_TRY(
+        ph_bare_open(&b, j->g.graph, &j->syms, j->how->threads > 0 ? j->how->threads : 1, j->features, err));
+    j->memory = (ph_memory){.input = b.need.input,
+                            .activations = b.need.activations,
+                            .engine = b.need.engine + j->g.graph->arena.used,
+                            .weights = b.need.weights + b.need.table,
+                            .base = j->base};
+    ph_memory_sum(&j->memory);
+    j->bytes_known = 1;
+    ph_bare_close(&b);
+    return PH_OK;
+}
+
+static void print_line(const char *what, size_t n, const char *about) {
+    char text[32];
+    ph_size_print(text, sizeof text, n);
+    printf("  %-12s %12s   %s\n", what, text, about);
+}
+
+static void print_plan(const job *j) {
+    const ph_memory *m = &j->memory;
+    printf("  graph        %zu node%s of ours\n", j->n_after, j->n_after == 1 ? "" : "s");
+    for (int i = 0; i < PH_N_SYMS; i++)
+        if (j->g.symbol[i])
+            printf("  axis         %c is '%s', planned as %" PRId64 " (--axis)\n", ph_sym_letters[i],
+                   j->g.symbol[i], j->syms.at[i]);
+    printf("\nmemory for one run:\n");
+    print_line("input", m->input, "what the caller fills");
+    print_line("activations", m->activations, "values between steps");
+    print_line("weights", m->weights, "pages of the files that are read");
+    print_line("engine", m->engine, "workers' scratch, the program, the graph, weights that were turned");
+    print_line("base", m->base, "the process itself");
+    print_line("total", m->total, "");
+}
+
+/* ---- JSON ---- */
+
+static json_t *value_json(const ph_onnx_value *v) {
+    json_t *shape = json_array();
+    for (int i = 0; i < v->rank; i++)
+        json_array_append_new(shape, v->dim[i].size >= 0 ? json_integer(v->dim[i].size)
+                                     : *v->dim[i].param
+                                         ? ph_cli_text_json(v->dim[i].param, strlen(v->dim[i].param))
+                                         : json_null());
+    return json_pack("{so ss so}", "name", ph_cli_text_json(v->name, strlen(v->name)), "type",
+                     ph_onnx_type_name(v->type), "shape", shape);
+}
+
+static void print_json(const job *j, const char *fault) {
+    const ph_onnx *m = &j->file;
+    json_t        *in = json_array(), *out = json_array(), *opsets = json_object(), *axes = json_object();
+    for (size_t i = 0; i < m->n_inputs; i++) json_array_append_new(in, value_json(&m->input[i]));
+    for (size_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, value_json(&m->output[i]));
+    for (size_t i = 0; i < m->n_opsets; i++)
+        json_object_set_new(opsets, *m->opset[i].domain ? m->opset[i].domain : "ai.onnx",
+                            json_integer(m->opset[i].version));
+    for (int i = 0; i < PH_N_SYMS; i++)
+        if (j->g.symbol[i]) json_object_set_new(axes, j->g.symbol[i], json_integer(j->syms.at[i]));
+    json_t *o = json_pack("{sn ss so so so so si sb}", "family", "container", "onnx", "inputs", in, "outputs",
+                          out, "opsets", opsets, "axes", axes, "nodes", (int)m->n_nodes, "runs", !fault);
+    json_object_set_new(o, "memory", j->bytes_known ? ph_cli_memory_json(&j->memory) : json_null());
+    json_object_set_new(o, "fits",
+                        j->bytes_known && j->how->budget ? json_boolean(j->memory.total <= j->how->budget)
+                                                         : json_null());
+    if (fault) json_object_set_new(o, "fault", ph_cli_text_json(fault, strlen(fault)));
+    ph_cli_print_json(o);
+}
+
+/* ---- all of it ---- */
+
+static void write_out(void *to, const char *text, size_t n) {
+    fwrite(text, 1, n, to);
+}
+
+static ph_rc judge(const job *j, ph_err *err) {
+    char have[32], want[32];
+    if (!j->how->budget) return PH_OK;
+    int fits = j->memory.total <= j->how->budget;
+    ph_size_print(want, sizeof want, j->memory.total);
+    ph_size_print(have, sizeof have, j->how->budget);
+    if (!j->how->is_json)
+        printf("\n%s\n  %s wanted, %s given\n", fits ? "it fits:" : "it does not fit:", want, have);
+    return fits ? PH_OK : PH_FAIL(err, PH_EVERDICT, "%s wanted, %s given", want, have);
+}
+
+static ph_rc work(job *j, ph_err *err) {
+    ph_onnx_import_how how = {.kernels = &j->kernels};
+    PH_TRY(ph_kernels_features(getenv("PINHOLE_ISA"), &j->features, err));
+    ph_kernels_init(&j->kernels, j->features);
+    PH_TRY(ph_onnx_open(&j->file, j->how->path, err));
+    if (!j->how->is_graph && !j->how->is_json) print_file(j);
+    ph_rc rc = ph_onnx_import(&j->g, &j->file, &how, err);
+    if (!rc) rc = plan(j, err);
+    if (!rc && j->how->is_graph)
+        ph_graph_dot(j->g.graph, write_out, stdout);
+    else if (j->how->is_json && (!rc || rc != PH_EUSAGE))
+        print_json(j, rc && err ? err->msg : NULL);
+    else if (!rc)
+        print_plan(j);
+    return rc || j->how->is_graph ? rc : judge(j, err);
+}
+
+ph_rc ph_cli_inspect_onnx(const ph_cli_onnx *how, ph_err *err) {
+    ph_mem now;
+    job   *j = calloc(1, sizeof *j);
+    if (!j) return PH_FAIL(err, PH_ENOMEM, "the tables of inspect");
+    ph_mem_read(&now);
+    j->how = how;
+    j->base = now.rss;
+    ph_rc rc = work(j, err);
+    ph_onnx_graph_close(&j->g);
+    ph_onnx_close(&j->file);
+    free(j);
+    return rc;
+}

@@ -1,0 +1,231 @@
+/* onnx_test.c - the import of ONNX models: names, order, functions, symbols, forms of opsets, and what is
+ * refused. */
+#include "graph/onnx/onnx_in.h"
+#include "tests/unit/graph/graph_help.h"
+#include "tests/unit/onnx_make.h"
+#include "tests/unit/unit.h"
+
+static ph_kernels kernels;
+
+typedef struct om_import {
+    ph_onnx       m;
+    ph_onnx_graph g;
+    ph_err        err;
+    ph_rc         rc;
+} om_import;
+
+static om_import import_given(const om_bytes *model, const ph_onnx_given *given, size_t n) {
+    om_import i = {.rc = 0};
+    if (!kernels.softmax) ph_kernels_init(&kernels, 0);
+    ph_onnx_import_how how = {.kernels = &kernels, .given = given, .n_given = n};
+    i.rc = ph_onnx_view(&i.m, model->at, model->n, "test.onnx", &i.err);
+    if (!i.rc) i.rc = ph_onnx_import(&i.g, &i.m, &how, &i.err);
+    return i;
+}
+
+static void done(om_import *i) {
+    ph_onnx_graph_close(&i->g);
+    ph_onnx_close(&i->m);
+}
+
+static void expect_shape(const om_import *i, const char *name, const char *want) {
+    char text[128] = "(not imported)";
+    int  v = i->rc ? -1 : ph_graph_find(i->g.graph, name);
+    if (v >= 0) ph_shape_print(&i->g.graph->value[v].shape, text, sizeof text);
+    CHECK_SAY(!strcmp(text, want), "%s is %s, wanted %s: %s (%s)", name, text, want, i->err.msg,
+              i->err.note[0]);
+}
+
+/* Refused with this code, and the message or a note says the word. */
+static void refuse(const om_bytes *model, ph_rc want, const char *word) {
+    om_import i = import_given(model, NULL, 0);
+    int       said = strstr(i.err.msg, word) != NULL;
+    for (int k = 0; k < i.err.n_notes; k++) said |= strstr(i.err.note[k], word) != NULL;
+    CHECK_SAY(i.rc == want && said, "%s (%s, %s), wanted %s with \"%s\"", ph_rc_name(i.rc), i.err.msg,
+              i.err.note[0], ph_rc_name(want), word);
+    done(&i);
+}
+
+/* x [batch, 4, t]: Shape, Gather, Unsqueeze, Concat and Reshape to [batch, -1]; Range over t. */
+void test_onnx_symbols(void) {
+    om_bytes g = {.n = 0}, n;
+    om_value(&g, 11, "x", 1, "batch,4,t");
+    om_value(&g, 12, "y", 1, "");
+    om_value(&g, 12, "r", 7, "");
+    om_list(&g, "zero", 1, (const int64_t[]){0});
+    om_list(&g, "rest", 1, (const int64_t[]){-1});
+    om_bytes two = om_tensor("two", 7, 0, NULL), start = om_tensor("start", 7, 0, NULL),
+             step = om_tensor("step", 7, 0, NULL);
+    om_data(&two, 9, (const int64_t[]){2}, 8);
+    om_data(&start, 9, (const int64_t[]){0}, 8);
+    om_data(&step, 9, (const int64_t[]){1}, 8);
+    om_sub(&g, 5, &two), om_sub(&g, 5, &start), om_sub(&g, 5, &step);
+    n = om_node("Shape", "", "x", "s"), om_sub(&g, 1, &n);
+    n = om_node("Gather", "", "s,zero", "b"), om_sub(&g, 1, &n);
+    n = om_node("Concat", "", "b,rest", "to"), om_number(&n, "axis", 0), om_sub(&g, 1, &n);
+    n = om_node("Reshape", "", "x,to", "y"), om_sub(&g, 1, &n);
+    n = om_node("Gather", "", "s,two", "t"), om_sub(&g, 1, &n);
+    n = om_node("Range", "", "start,t,step", "r"), om_sub(&g, 1, &n);
+    om_bytes  m = om_model(&g, 17);
+    om_import i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[A, 4B]");
+    expect_shape(&i, "r", "[B]");
+    if (!i.rc) {
+        CHECK(!strcmp(i.g.symbol[PH_SYM_A], "batch") && !strcmp(i.g.symbol[PH_SYM_B], "t") &&
+              !i.g.symbol[PH_SYM_C]);
+        /* The numbers of a run, and what they come to. */
+        ph_onnx_given given = {"x", 3, {2, 4, 3}};
+        ph_syms       syms;
+        ph_arena      arena;
+        ph_array      r;
+        float         x[24] = {0};
+        ph_feed       feed = {"x", {.data = x, .dtype = PH_F32, .rank = 3, .dim = {2, 4, 3}}};
+        CHECK(!ph_onnx_syms(&i.g, &given, 1, &syms, &i.err) && syms.at[PH_SYM_A] == 2 &&
+              syms.at[PH_SYM_B] == 3);
+        CHECK(!ph_arena_open_growing(&arena, 1 << 14, NULL));
+        CHECK_SAY(!ph_graph_eval(i.g.graph, &syms, &feed, 1, "r", &r, &kernels, &arena, &i.err), "%s",
+                  i.err.msg);
+        CHECK(r.rank == 1 && r.dim[0] == 3 && ((int64_t *)r.data)[2] == 2);
+        ph_arena_close(&arena);
+        given.dim[1] = 5;
+        CHECK(ph_onnx_syms(&i.g, &given, 1, &syms, &i.err) == PH_EMISMATCH &&
+              strstr(i.err.msg, "dimension 1"));
+    }
+    done(&i);
+    ph_onnx_given given = {"x", 3, {2, 4, 3}};
+    i = import_given(&m, &given, 1);
+    expect_shape(&i, "y", "[2, 12]");
+    done(&i);
+    given.dim[1] = 7;
+    i = import_given(&m, &given, 1);
+    CHECK(i.rc == PH_EMISMATCH && strstr(i.err.msg, "given 7"));
+    done(&i);
+}
+
+/* A function of opset 11 in a model of 17: its ReduceSum has axes as an attribute, which the call gives. */
+static om_bytes with_function(const char *calls, int64_t version) {
+    om_bytes f = {.n = 0}, g = {.n = 0}, n;
+    om_text(&f, 1, "Total"), om_text(&f, 10, "local"), om_text(&f, 4, "a"), om_text(&f, 5, "b"),
+        om_text(&f, 6, "over");
+    om_opset(&f, 9, "", version), om_opset(&f, 9, "local", 1);
+    n = om_node("ReduceSum", "", "a", "b"), om_ref(&n, "axes", "over", 7);
+    if (*calls) n = om_node(calls, "local", "a", "b");
+    om_sub(&f, 7, &n);
+    om_value(&g, 11, "x", 1, "2,3"), om_value(&g, 12, "y", 1, "");
+    n = om_node("Total", "local", "x", "y"), om_ints(&n, "over", 1, (const int64_t[]){1}), om_sub(&g, 1, &n);
+    om_bytes m = om_model(&g, 17);
+    om_opset(&m, 8, "local", 1);
+    om_sub(&m, 25, &f);
+    return m;
+}
+
+void test_onnx_functions(void) {
+    om_bytes  m = with_function("", 11);
+    om_import i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[2, 1]");
+    done(&i);
+    m = with_function("", 17); /* there axes is no attribute */
+    refuse(&m, PH_EMISMATCH, "axes");
+    m = with_function("Total", 11);
+    refuse(&m, PH_ELIMIT, "deep");
+    m = with_function("Other", 11);
+    refuse(&m, PH_EUNSUP, "Other");
+}
+
+/* Nodes in any order; what is left out; an initializer that is an input too; a value that is two outputs. */
+void test_onnx_order_and_names(void) {
+    om_bytes g = {.n = 0}, n, w = om_tensor("w", 1, 1, (const int64_t[]){2});
+    om_data(&w, 9, (const float[]){3, -1}, 8);
+    om_sub(&g, 5, &w);
+    om_value(&g, 11, "x", 1, "2"), om_value(&g, 11, "w", 1, "2");
+    om_value(&g, 12, "y", 1, "2"), om_value(&g, 12, "z", 1, "2");
+    n = om_node("Clip", "", "t,,top", "y"), om_sub(&g, 1, &n);
+    n = om_node("Identity", "", "y", "z"), om_sub(&g, 1, &n);
+    n = om_node("Add", "", "x,w", "t"), om_sub(&g, 1, &n);
+    om_bytes top = om_tensor("top", 1, 0, NULL);
+    om_data(&top, 9, (const float[]){1}, 4);
+    om_sub(&g, 5, &top);
+    om_bytes  m = om_model(&g, 13);
+    om_import i = import_given(&m, NULL, 0);
+    CHECK_SAY(!i.rc, "%s (%s)", i.err.msg, i.err.note[0]);
+    if (!i.rc) {
+        ph_arena arena;
+        ph_array z;
+        ph_syms  none = {{0}};
+        float    x[2] = {-4, 5};
+        ph_feed  feed = {"x", {.data = x, .dtype = PH_F32, .rank = 1, .dim = {2}}};
+        CHECK(ph_graph_find(i.g.graph, "w") >= 0 &&
+              i.g.graph->value[ph_graph_find(i.g.graph, "w")].cls == PH_VALUE_CONSTANT);
+        CHECK(!ph_arena_open_growing(&arena, 1 << 14, NULL));
+        CHECK_SAY(!ph_graph_eval(i.g.graph, &none, &feed, 1, "z", &z, &kernels, &arena, &i.err), "%s",
+                  i.err.msg);
+        CHECK(((float *)z.data)[0] < -0.99f && ((float *)z.data)[0] > -1.01f && ((float *)z.data)[1] > 0.99f);
+        ph_arena_close(&arena);
+    }
+    done(&i);
+}
+
+/* x [2, 3] through one node to y. */
+static om_bytes one_node(om_bytes node, int64_t opset, const char *dims, int type) {
+    om_bytes g = {.n = 0};
+    om_value(&g, 11, "x", type, dims);
+    om_value(&g, 12, "y", type, "");
+    om_sub(&g, 1, &node);
+    return om_model(&g, opset);
+}
+
+void test_onnx_refuses(void) {
+    om_bytes m, n = om_node("Relu", "", "x", "y");
+    m = one_node(n, 6, "2,3", 1), refuse(&m, PH_EUNSUP, "7 to 23");
+    m = one_node(n, 24, "2,3", 1), refuse(&m, PH_EUNSUP, "opset 24");
+    m = one_node(n, 17, "2,3", 8), refuse(&m, PH_EUNSUP, "string");
+    m = one_node(n, 17, "?,?,?,?,?,?,?,?", 1);
+    om_import i = import_given(&m, NULL, 0);
+    CHECK_SAY(!i.rc && !strcmp(i.g.symbol[PH_SYM_A], "x[0]"), "%s", i.err.msg);
+    done(&i);
+    om_bytes g = {.n = 0};
+    om_value(&g, 11, "x", 1, "a,b,c,d,e,f,g,h"), om_value(&g, 11, "z", 1, "i"), om_value(&g, 12, "y", 1, "");
+    om_sub(&g, 1, &n);
+    m = om_model(&g, 17), refuse(&m, PH_ELIMIT, "dynamic axes");
+    n = om_node("Gelu", "", "x", "y"), m = one_node(n, 17, "2,3", 1),
+    refuse(&m, PH_EMISMATCH, "since opset 20");
+    n = om_node("Relu", "", "x,nobody", "y"), m = one_node(n, 17, "2,3", 1),
+    refuse(&m, PH_EMISMATCH, "nobody");
+    n = om_node("Relu", "", "y", "y"), m = one_node(n, 17, "2,3", 1), refuse(&m, PH_EMISMATCH, "circle");
+    n = om_node("Relu", "", "x", "x"), m = one_node(n, 17, "2,3", 1), refuse(&m, PH_EMISMATCH, "made twice");
+    n = om_node("Relu", "", "x", "other"), m = one_node(n, 17, "2,3", 1),
+    refuse(&m, PH_EMISMATCH, "'y' is made by no node");
+    n = om_node("Relu", "", "x", "y"), om_number(&n, "alpha", 1), m = one_node(n, 17, "2,3", 1);
+    refuse(&m, PH_EMISMATCH, "no attribute 'alpha'");
+    n = om_node("Softmax", "", "x", "y"), om_ints(&n, "axis", 1, (const int64_t[]){1}),
+    m = one_node(n, 17, "2,3", 1);
+    refuse(&m, PH_EMISMATCH, "'axis' has type");
+    n = om_node("Relu", "elsewhere", "x", "y"), m = one_node(n, 17, "2,3", 1),
+    refuse(&m, PH_EMISMATCH, "elsewhere");
+    n = om_node("Softmax", "", "x", "y"), om_number(&n, "axis", 5), m = one_node(n, 17, "2,3", 1);
+    refuse(&m, PH_EMISMATCH, "axis 5");
+    n = om_node("Reshape", "", "x,x", "y"), m = one_node(n, 17, "2,3", 1),
+    refuse(&m, PH_EUNSUP, "constant list");
+}
+
+/* Before opset 13 Softmax takes all axes from the given one on; Squeeze has its axes as an attribute. */
+void test_onnx_old_forms(void) {
+    om_bytes n = om_node("Softmax", "", "x", "y"), m;
+    om_number(&n, "axis", 1);
+    m = one_node(n, 11, "2,3,4", 1);
+    om_import i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[2, 3, 4]");
+    CHECK(!i.rc && i.g.graph->n_nodes == 3); /* to a matrix and back */
+    done(&i);
+    n = om_node("Squeeze", "", "x", "y"), om_ints(&n, "axes", 1, (const int64_t[]){-1});
+    m = one_node(n, 11, "batch,3,1", 1);
+    i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[A, 3]");
+    done(&i);
+    n = om_node("ReduceMean", "", "x", "y"), om_ints(&n, "axes", 2, (const int64_t[]){0, 2}),
+    om_number(&n, "keepdims", 0);
+    m = one_node(n, 13, "2,batch,4", 1);
+    i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[A]");
+    done(&i);
+}
