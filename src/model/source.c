@@ -117,8 +117,11 @@ ph_rc ph_source_open(ph_source *s, const char *path, const char *mmproj, ph_err 
     case PH_CONTAINER_ONNX:
         break;
     }
-    return PH_FAIL(err, PH_EUNSUP, "%s is a file of kind %s, which cannot be run as a model", path,
-                   ph_container_name(what));
+    return PH_FAIL(
+        err, PH_EUNSUP,
+        "%s is a file of kind %s: a graph without a tokenizer or a template, which cannot be asked; `pinhole "
+        "inspect` and `pinhole check` say what is in it",
+        path, ph_container_name(what));
 }
 
 void ph_source_close(ph_source *s) {

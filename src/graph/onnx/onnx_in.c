@@ -424,6 +424,11 @@ static int allows(const char *attrs, const char *name, int64_t opset) {
     return 0;
 }
 
+int ph_onnx_op_allows(const char *op, const char *attr, int64_t opset) {
+    const ph_oi_row *row = ph_oi_row_of("", op);
+    return row && allows(row->attrs, attr, opset);
+}
+
 static ph_rc check_attrs(const ph_oi *o, const ph_oi_row *row, const ph_onnx_node *n, ph_err *err) {
     for (size_t i = 0; i < n->n_attrs; i++)
         if (!allows(row->attrs, n->attr[i].name, o->opset))

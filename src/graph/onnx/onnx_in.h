@@ -50,5 +50,7 @@ ph_rc ph_onnx_syms(const ph_onnx_graph *g, const ph_onnx_given *given, size_t n,
 
 /* Whether an operator of this domain is read at all, and since which opset; 0: it is not. */
 int ph_onnx_op_since(const char *domain, const char *op);
+/* Whether an operator of ai.onnx has this attribute in this opset; 0 too when the operator is not read. */
+int ph_onnx_op_allows(const char *op, const char *attr, int64_t opset);
 
 #endif

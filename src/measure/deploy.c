@@ -1,0 +1,281 @@
+/* deploy.c - what `pinhole check` finds.  See deploy.h. */
+#include "measure/deploy.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ph_modality_name(ph_modality m) {
+    static const char *const name[] = {"none", "vision", "text", "audio", "fused"};
+    return name[m];
+}
+
+__attribute__((format(printf, 5, 6))) static void tell(ph_deploy_part *p, const char *code, const char *node,
+                                                       int is_fatal, const char *fmt, ...) {
+    va_list ap;
+    if (p->n_problems == PH_DEPLOY_PROBLEMS_MAX) {
+        p->n_left_out++;
+        return;
+    }
+    ph_deploy_problem *q = &p->problem[p->n_problems++];
+    *q = (ph_deploy_problem){.code = code, .is_fatal = is_fatal};
+    snprintf(q->node, sizeof q->node, "%s", node);
+    va_start(ap, fmt);
+    vsnprintf(q->message, sizeof q->message, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- operators ---- */
+
+static const char *label(const ph_onnx_node *n) {
+    return *n->name ? n->name : n->n_out && *n->out[0] ? n->out[0] : n->op;
+}
+
+static int is_function(const ph_onnx *m, const ph_onnx_node *n) {
+    for (size_t i = 0; i < m->n_functions; i++)
+        if (!strcmp(m->function[i].name, n->op) && !strcmp(m->function[i].domain, n->domain)) return 1;
+    return 0;
+}
+
+/* Was this operator told of already? */
+static int is_told(const ph_deploy_part *p, const char *op) {
+    for (size_t i = 0; i < p->n_problems; i++)
+        if (!strcmp(p->problem[i].code, "operator") && strstr(p->problem[i].message, op)) return 1;
+    return 0;
+}
+
+static void check_operators(ph_deploy_part *p, const ph_onnx_node *node, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char what[200];
+        snprintf(what, sizeof what, "%.80s of domain %.80s", node[i].op,
+                 *node[i].domain ? node[i].domain : "ai.onnx");
+        if (is_function(&p->file, &node[i]) || ph_onnx_op_since(node[i].domain, node[i].op) ||
+            is_told(p, what))
+            continue;
+        tell(p, "operator", label(&node[i]), 1, "there is no operator %s", what);
+    }
+}
+
+/* ---- modalities ---- */
+
+static int holds(const char *name, const char *const *words) {
+    for (; *words; words++)
+        if (strcasestr(name, *words)) return 1;
+    return 0;
+}
+
+/* By the name first, then by type and rank: pictures are [N, 3, h, w], ids are whole numbers. */
+static ph_modality modality_of(const ph_onnx_value *v) {
+    static const char *const text[] = {"input_ids", "token", "attention_mask", "position_ids", "text",
+                                       "decoder",   NULL};
+    static const char *const vision[] = {"pixel", "image", "vision", "visual", "picture", NULL};
+    static const char *const audio[] = {"audio", "input_features", "mel", "speech", "wave", NULL};
+    if (holds(v->name, vision)) return PH_MOD_VISION;
+    if (holds(v->name, audio)) return PH_MOD_AUDIO;
+    if (holds(v->name, text)) return PH_MOD_TEXT;
+    if (v->rank == 4 && (v->dim[1].size == 3 || v->dim[1].size == 1 || v->dim[3].size == 3))
+        return PH_MOD_VISION;
+    return v->type == PH_ONNX_INT64 || v->type == 6 ? PH_MOD_TEXT : PH_MOD_NONE;
+}
+
+static int is_initializer(const ph_onnx *m, const char *name) {
+    for (size_t i = 0; i < m->n_initializers; i++)
+        if (!strcmp(m->initializer[i].name, name)) return 1;
+    return 0;
+}
+
+static void take_modality(ph_deploy_part *p, const ph_onnx_value *v) {
+    ph_modality m = modality_of(v);
+    if (m == PH_MOD_NONE) return;
+    p->modality = p->modality == PH_MOD_NONE || p->modality == m ? m : PH_MOD_FUSED;
+}
+
+/* A batch that is a number, and a sequence that is: told, since it can be lived with one at a time. */
+static void check_axes(ph_deploy_part *p, const ph_onnx_value *v) {
+    ph_modality m = modality_of(v);
+    if (m == PH_MOD_NONE || !v->has_shape) return;
+    if (v->rank > 0 && v->dim[0].size >= 0)
+        tell(p, "static_axis", v->name, 0,
+             "%s input '%.80s': its first axis is %" PRId64
+             ", not dynamic: no other number of them can be given",
+             ph_modality_name(m), v->name, v->dim[0].size);
+    if (m == PH_MOD_TEXT && v->rank > 1 && v->dim[1].size >= 0)
+        tell(p, "static_axis", v->name, 0,
+             "text input '%.80s': its sequence is %" PRId64 " long, not dynamic", v->name, v->dim[1].size);
+}
+
+/* ---- cuts ---- */
+
+/* The modalities that each value depends on, as bits; a value of one that a node with more reads is a cut. */
+static ph_rc find_cuts(ph_deploy_part *p, ph_err *err) {
+    const ph_graph *g = p->g.graph;
+    unsigned       *bits = calloc(g->n_values + 1, sizeof *bits);
+    if (!bits) return PH_FAIL(err, PH_ENOMEM, "%zu values", g->n_values);
+    for (size_t i = 0; i < p->file.n_inputs; i++) {
+        int v = ph_graph_find(g, p->file.input[i].name);
+        if (v >= 0) bits[v] = 1u << modality_of(&p->file.input[i]) & ~1u;
+    }
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const ph_node *n = &g->node[i];
+        unsigned       all = 0;
+        for (int k = 0; k < n->n_in && strcmp(n->op->name, "Sizes"); k++)
+            all |= n->in[k] < 0 ? 0 : bits[n->in[k]];
+        for (int k = 0; k < n->n_out; k++) bits[n->out[k]] = all;
+        for (int k = 0; k < n->n_in; k++) {
+            unsigned b = n->in[k] < 0 ? 0 : bits[n->in[k]];
+            int      is_known = 0;
+            if (!b || b == all || b & (b - 1) || p->n_cuts == PH_DEPLOY_CUTS_MAX ||
+                g->value[n->in[k]].cls != PH_VALUE_TEMP)
+                continue;
+            for (size_t c = 0; c < p->n_cuts; c++) is_known |= p->cut[c] == g->value[n->in[k]].name;
+            if (is_known) continue;
+            p->cut_modality[p->n_cuts] = (ph_modality)__builtin_ctz(b);
+            p->cut[p->n_cuts++] = g->value[n->in[k]].name;
+        }
+    }
+    free(bits);
+    return PH_OK;
+}
+
+/* ---- one part ---- */
+
+static ph_rc check_part(ph_deploy_part *p, const ph_kernels *kernels, ph_err *err) {
+    ph_onnx_import_how how = {.kernels = kernels};
+    ph_err             told = {0};
+    PH_TRY(ph_onnx_open(&p->file, p->path, err));
+    for (size_t i = 0; i < p->file.n_inputs; i++) {
+        if (is_initializer(&p->file, p->file.input[i].name)) continue;
+        take_modality(p, &p->file.input[i]);
+        check_axes(p, &p->file.input[i]);
+    }
+    check_operators(p, p->file.node, p->file.n_nodes);
+    for (size_t i = 0; i < p->file.n_functions; i++)
+        check_operators(p, p->file.function[i].node, p->file.function[i].n_nodes);
+    ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, &told);
+    if (rc == PH_ENOMEM) return PH_FAIL(err, rc, "%s", told.msg);
+    if (!rc) return find_cuts(p, err);
+    for (size_t i = 0; i < p->n_problems; i++)
+        if (p->problem[i].is_fatal) return PH_OK; /* the import stops at what was told already */
+    tell(p, strstr(told.msg, "opset") ? "opset" : "model", "", 1, "%s%s%s", told.msg,
+         told.n_notes ? "; " : "", told.n_notes ? told.note[0] : "");
+    return PH_OK;
+}
+
+/* ---- together ---- */
+
+static int64_t opset_of(const ph_onnx *m) {
+    int64_t v = 0;
+    for (size_t i = 0; i < m->n_opsets; i++)
+        if (!*m->opset[i].domain && m->opset[i].version > v) v = m->opset[i].version;
+    return v;
+}
+
+/* The first node that means something else in opset `to`, or has no such form there; NULL: all stay what they
+ * are. */
+static const ph_onnx_node *changed_node(const ph_onnx *m, int64_t from, int64_t to) {
+    for (size_t i = 0; i < m->n_nodes; i++) {
+        const ph_onnx_node *n = &m->node[i];
+        if (*n->domain) continue;
+        if (from < 13 && to >= 13 &&
+            (!strcmp(n->op, "Softmax") || !strcmp(n->op, "LogSoftmax") || !strcmp(n->op, "Hardmax")))
+            return n;
+        if (to >= 10 && !strcmp(n->op, "Upsample")) return n;
+        for (size_t k = 0; k < n->n_attrs; k++)
+            if (!ph_onnx_op_allows(n->op, n->attr[k].name, to)) return n;
+    }
+    return NULL;
+}
+
+static void check_opsets(ph_deploy *d) {
+    for (size_t i = 0; i < d->n; i++)
+        if (opset_of(&d->part[i].file) > d->opset) d->opset = opset_of(&d->part[i].file);
+    for (size_t i = 0; i < d->n; i++) {
+        ph_deploy_part     *p = &d->part[i];
+        int64_t             own = opset_of(&p->file);
+        const ph_onnx_node *n = own && own < d->opset ? changed_node(&p->file, own, d->opset) : NULL;
+        if (n)
+            tell(p, "opset_mismatch", label(n), 1,
+                 "opset %" PRId64 " of ai.onnx, another part has %" PRId64
+                 ": %.60s has another form there; export both with one opset",
+                 own, d->opset, n->op);
+        else if (own && own < d->opset)
+            tell(p, "opset_mismatch", "", 0,
+                 "opset %" PRId64 " of ai.onnx, another part has %" PRId64
+                 "; every operator of this part is the same there",
+                 own, d->opset);
+    }
+}
+
+/* What puts one modality's values among another's. */
+static void check_align(ph_deploy *d) {
+    static const char *const ops[] = {"Concat", "Where", "Expand", "GatherND", "ScatterND"};
+    for (size_t i = 0; d->n > 1 && i < sizeof ops / sizeof *ops; i++)
+        if (d->opset && ph_onnx_op_since("", ops[i]) > d->opset)
+            tell(&d->part[0], "align", "", 1, "opset %" PRId64 " has no %s (since %d), which joins the parts",
+                 d->opset, ops[i], ph_onnx_op_since("", ops[i]));
+}
+
+static void check_seam(ph_deploy_part *from, const ph_onnx_value *out, const ph_deploy_part *to,
+                       const ph_onnx_value *in) {
+    if (out->type != in->type)
+        tell(from, "seam", out->name, 1, "output '%.80s' is %s, and %s in %.80s takes it as %s", out->name,
+             ph_onnx_type_name(out->type), in->name, to->path, ph_onnx_type_name(in->type));
+    if (!out->has_shape || !in->has_shape) return;
+    int fits = out->rank == in->rank;
+    for (int i = 0; fits && i < in->rank; i++)
+        fits = out->dim[i].size < 0 || in->dim[i].size < 0 || out->dim[i].size == in->dim[i].size;
+    if (!fits)
+        tell(from, "seam", out->name, 1, "output '%.80s' has another shape than %.80s takes (rank %d and %d)",
+             out->name, to->path, out->rank, in->rank);
+}
+
+static void check_seams(ph_deploy *d) {
+    for (size_t a = 0; a < d->n; a++)
+        for (size_t b = 0; b < d->n; b++)
+            for (size_t i = 0; a != b && i < d->part[a].file.n_outputs; i++)
+                for (size_t k = 0; k < d->part[b].file.n_inputs; k++)
+                    if (!strcmp(d->part[a].file.output[i].name, d->part[b].file.input[k].name))
+                        check_seam(&d->part[a], &d->part[a].file.output[i], &d->part[b],
+                                   &d->part[b].file.input[k]);
+}
+
+ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_kernels *kernels,
+                     ph_err *err) {
+    ph_rc rc = PH_OK;
+    *d = (ph_deploy){0};
+    if (!n || n > PH_DEPLOY_PARTS_MAX)
+        return PH_FAIL(err, PH_EUSAGE, "%zu models; one to %d can be checked together", n,
+                       PH_DEPLOY_PARTS_MAX);
+    d->part = calloc(n, sizeof *d->part);
+    if (!d->part) return PH_FAIL(err, PH_ENOMEM, "%zu parts", n);
+    d->n = n;
+    for (size_t i = 0; i < n && !rc; i++) {
+        d->part[i].path = path[i];
+        rc = check_part(&d->part[i], kernels, err);
+    }
+    if (rc) {
+        ph_deploy_close(d);
+        return rc;
+    }
+    check_opsets(d);
+    check_align(d);
+    check_seams(d);
+    d->is_deployable = 1;
+    for (size_t i = 0; i < n; i++) {
+        d->is_deployable &= !d->part[i].n_left_out;
+        for (size_t k = 0; k < d->part[i].n_problems; k++)
+            d->is_deployable &= !d->part[i].problem[k].is_fatal;
+    }
+    return PH_OK;
+}
+
+void ph_deploy_close(ph_deploy *d) {
+    for (size_t i = 0; i < d->n; i++) {
+        ph_onnx_graph_close(&d->part[i].g);
+        ph_onnx_close(&d->part[i].file);
+    }
+    free(d->part);
+    *d = (ph_deploy){0};
+}

@@ -1,0 +1,47 @@
+#!/bin/bash
+# pinhole check and inspect of ONNX files: verdicts, exit statuses, and what their JSON holds.
+cd "$(dirname "$0")/../.." || exit 1
+P="${PINHOLE:-build/pinhole}"
+onnx=tests/golden/set/onnx
+passed=0 failed=0
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+expect() { # EXIT PATTERN what, then the command
+    want=$1 pattern=$2 what=$3
+    shift 3
+    "$@" > "$out" 2>&1
+    rc=$?
+    if [ $rc = "$want" ] && grep -Eq -- "$pattern" "$out"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$what: exit $rc instead of $want, or not '$pattern':"
+        head -n 5 "$out"
+    fi
+}
+
+expect 0 '^deployable' "a sound model" $P check $onnx/good/clip_vision.onnx
+expect 0 '"modality":"vision".*"problems":\[\],"axes":\["batch"\]' "its JSON" $P check --json $onnx/good/clip_vision.onnx
+expect 1 '"code":"operator","node":"Y","message":"there is no operator FancyGelu of domain com.example"' "a missing operator" \
+    $P check --json $onnx/bad/custom_domain_op.onnx
+expect 1 "no attribute 'axes' in opset 17" "forms of two opsets" $P check $onnx/bad/opset_subgraph_forms_mixed.onnx
+expect 1 'opset 17 and opset 13' "an opset twice" $P check $onnx/bad/opset_duplicate_domain.onnx
+expect 1 'static_axis' "axes that are numbers" $P check --json $onnx/bad/opset_subgraph_forms_mixed.onnx
+expect 1 'opset_mismatch.*ReduceMean has another form there' "opsets that cannot be brought together" \
+    $P check --json $onnx/ops/reducemean_attr_axes.onnx $onnx/ops/resize_linear_antialias18.onnx
+expect 0 'every operator of this part is the same there' "opsets that can" $P check $onnx/ops/erf.onnx $onnx/ops/gelu20_erf.onnx
+expect 3 'damaged or cut short' "a file that cannot be read" $P check $onnx/good/clip_vision.onnx $onnx/bad/garbage.onnx
+expect 3 'no such file|No such file' "a file that is not there" $P check $onnx/none.onnx
+expect 2 'one or more ONNX files' "no file" $P check
+expect 0 'input +pixel_values  float \[.*batch.*, 3, 56, 56\]' "inspect" $P inspect $onnx/good/clip_vision.onnx
+expect 0 '"container":"onnx".*"runs":true.*"total":[0-9]+' "inspect's JSON" $P inspect --json $onnx/good/clip_vision.onnx
+expect 0 "is 'batch', planned as 7" "an axis" $P inspect $onnx/good/clip_vision.onnx --axis batch=7
+expect 2 "no dynamic axis 'time'" "an axis that is not there" $P inspect $onnx/good/clip_vision.onnx --axis time=7
+expect 1 'it does not fit' "too little memory" $P inspect $onnx/good/clip_vision.onnx --memory 1MB
+expect 0 '^digraph' "the graph" $P inspect --dot $onnx/good/clip_vision.onnx
+expect 3 'there is no operator FancyGelu' "a model that cannot be run" $P inspect $onnx/bad/custom_domain_op.onnx
+expect 3 'damaged' "a broken file" $P inspect $onnx/bad/truncated_small.onnx
+expect 2 'for ONNX files' "--axis of another model" $P inspect --axis a=1
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
