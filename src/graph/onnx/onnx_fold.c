@@ -16,6 +16,8 @@ static int is_small(const ph_value *v) {
 
 static int can_fold(const ph_graph *g, const ph_node *n) {
     if (n->op->has_effect || (!n->n_in && strcmp(n->op->name, "Sizes"))) return 0;
+    if (!strcmp(n->op->name, "DequantizeLinear") && g->value[n->out[0]].shape.rank > 1)
+        return 0; /* stays small */
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i] < 0) continue;
         const ph_value *v = &g->value[n->in[i]];

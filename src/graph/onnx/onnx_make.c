@@ -349,12 +349,63 @@ static int is_matrix(const ph_oi *o, int id) {
            !o->g->value[id].storage.form && ph_dtype_block(o->g->value[id].storage.dtype) == 1;
 }
 
+/* The scale or zero point of a DequantizeLinear: one number, or n along the axis of N. */
+static int is_scale(const ph_oi *o, int id, int64_t n, int axis_fits) {
+    int64_t count;
+    if (!ph_oi_is_constant(o, id) || o->g->value[id].storage.form || !o->g->value[id].storage.plane[0].bytes)
+        return 0;
+    if (ph_shape_count(&o->g->value[id].shape, NULL, &count, NULL)) return 0;
+    return count == 1 || (axis_fits && count == n && o->g->value[id].shape.rank == 1);
+}
+
+/* The 8-bit weight behind DequantizeLinear, with its scales, as one stored matrix [N, K]; -1: it is none. */
+static int quantised(ph_oi *o, const ph_node *made, int is_transposed) {
+    int        x = made->in[0], scale = made->in[1], zero = made->n_in > 2 ? made->in[2] : -1;
+    ph_storage s = {.n_planes = 2, .form = &ph_storage_channels};
+    char       name[NAME_BYTES];
+    if (!ph_oi_is_constant(o, x) || ph_node_int(made, "block_size", 0)) return -1;
+    const ph_value *v = &o->g->value[x];
+    if ((v->dtype != PH_I8 && v->dtype != PH_U8) || v->shape.rank != 2 || !v->storage.plane[0].bytes)
+        return -1;
+    int64_t axis = ph_node_int(made, "axis", 1), n = v->shape.dim[is_transposed ? 0 : 1].mul,
+            k = v->shape.dim[is_transposed ? 1 : 0].mul;
+    int axis_fits = (axis < 0 ? axis + 2 : axis) == !is_transposed;
+    if (n < 1 || k < 1 || !is_scale(o, scale, n, axis_fits) ||
+        (zero >= 0 && !is_scale(o, zero, n, axis_fits)))
+        return -1;
+    snprintf(name, sizeof name, "%.240s#q%d", v->name, is_transposed);
+    int known = ph_graph_find(o->g, name);
+    if (known >= 0) return known;
+    s.dtype = v->dtype;
+    s.n_rows = (size_t)n;
+    s.plane[PH_PLANE_DATA] = v->storage.plane[0];
+    s.plane[PH_PLANE_DATA].dtype = v->dtype;
+    const ph_plane scales = o->g->value[scale].storage.plane[0];
+    s.plane[PH_PLANE_SCALE] = scales;
+    s.plane[PH_PLANE_SCALE].dtype = o->g->value[scale].storage.dtype;
+    if (zero >= 0) {
+        s.plane[PH_PLANE_ZERO] = o->g->value[zero].storage.plane[0];
+        s.plane[PH_PLANE_ZERO].dtype = o->g->value[zero].dtype;
+        s.n_planes = 3;
+    }
+    if (!is_transposed) {
+        int t = turned(o, x);
+        if (t < 0) return -1;
+        s.plane[PH_PLANE_DATA].bytes = o->g->value[t].storage.plane[0].bytes;
+    }
+    s.plane[PH_PLANE_DATA].row_stride = (size_t)k;
+    if (s.form->check(&s, (size_t)k, NULL)) return -1;
+    return ph_graph_weight(o->g, name, ph_shape_of(2, ph_dim_of(n), ph_dim_of(k)), s);
+}
+
 /* The stored weight [N, K] behind w, or -1. */
 static int stored(ph_oi *o, int w, int is_transposed) {
     if (is_matrix(o, w)) return is_transposed ? w : turned(o, w);
-    if (is_transposed || w < 0 || o->g->value[w].producer < 0) return -1;
+    if (w < 0 || o->g->value[w].producer < 0) return -1;
     const ph_node *made = &o->g->node[o->g->value[w].producer];
-    size_t         n;
+    if (!strcmp(made->op->name, "DequantizeLinear")) return quantised(o, made, is_transposed);
+    if (is_transposed) return -1;
+    size_t n;
     if (strcmp(made->op->name, "Transpose") || !is_matrix(o, made->in[0])) return -1;
     const int64_t *perm = ph_node_ints(made, "perm", &n);
     return perm && perm[0] == 0 ? -1 : made->in[0];

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write nodes/ and microsoft/: small ONNX models with inputs and the answers of independent implementations.
+"""Write nodes/, quantised/ and microsoft/: small ONNX models with inputs and the answers of independent implementations.
 
 nodes: cases of ONNX's own backend test suite, at most two an operator, those with small arrays; lists that say
 axes, sizes or shapes are made constants.  microsoft: operators of com.microsoft, answered by ONNX Runtime.
@@ -122,9 +122,44 @@ def case(name, op, ins, attrs, n_out, const=(), domain="com.microsoft"):
     microsoft.add(name, m, list(feed.items()), list(zip(outs, got)), "2e-5")
 
 
+def quantised():
+    """Weights of 8 bits behind DequantizeLinear, by ONNX Runtime without its optimiser."""
+    folder = Folder("quantised")
+    whole = lambda *s: rng.integers(-127, 127, s).astype(np.int8)
+    real = lambda *s: rng.standard_normal(s).astype(np.float32)
+
+    def model(name, chain, constants, x):
+        graph = h.make_graph(chain, "g", [h.make_tensor_value_info("x", T.FLOAT, ["b"] + list(x.shape[1:]))],
+                             [h.make_tensor_value_info("y", T.FLOAT, None)], [numpy_helper.from_array(a, k) for k, a in constants.items()])
+        m = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
+        m.graph.output[0].type.tensor_type.ClearField("shape")
+        how = ort.SessionOptions()
+        how.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        y = ort.InferenceSession(m.SerializeToString(), how, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+        folder.add(name, m, [("x", x)], [("y", y)], "1e-5")
+
+    k, n = 12, 5
+    for per_row in (0, 1):
+        scale = np.abs(real(n)) + np.float32(0.01) if per_row else np.array(0.02, np.float32)
+        zero = rng.integers(-5, 5, n).astype(np.int8) if per_row else np.array(3, np.int8)
+        model(f"matmul_{per_row}", [h.make_node("DequantizeLinear", ["w", "s", "z"], ["wf"], axis=1), h.make_node("MatMul", ["x", "wf"], ["y"])],
+              {"w": whole(k, n), "s": scale, "z": zero}, real(2, k))
+        model(f"gemm_{per_row}", [h.make_node("DequantizeLinear", ["w", "s", "z"], ["wf"], axis=0), h.make_node("Gemm", ["x", "wf", "b"], ["y"], transB=1)],
+              {"w": whole(n, k), "s": scale, "z": zero, "b": real(n)}, real(2, k))
+    q, d = "QuantizeLinear", "DequantizeLinear"
+    model("both_sides", [h.make_node(q, ["x", "xs", "xz"], ["xq"]), h.make_node(d, ["xq", "xs", "xz"], ["xf"]), h.make_node(d, ["w", "s"], ["wf"], axis=1),
+                         h.make_node("MatMul", ["xf", "wf"], ["m"]), h.make_node(q, ["m", "ys", "yz"], ["yq"]), h.make_node(d, ["yq", "ys", "yz"], ["y"])],
+          {"xs": np.array(0.03, np.float32), "xz": np.array(120, np.uint8), "w": whole(k, n), "s": np.abs(real(n)) * np.float32(0.01) + np.float32(0.001),
+           "ys": np.array(0.05, np.float32), "yz": np.array(128, np.uint8)}, real(2, k))
+    model("embedding", [h.make_node(d, ["w", "s", "z"], ["wf"]), h.make_node("Cast", ["x"], ["i"], to=7), h.make_node("Gather", ["wf", "i"], ["y"])],
+          {"w": whole(9, 4), "s": np.array(0.02, np.float32), "z": np.array(1, np.int8)}, np.array([[1, 2], [8, 0]], np.float32))
+    folder.close()
+
+
 def main():
     global microsoft
     nodes()
+    quantised()
     microsoft = Folder("microsoft")
     f = lambda *s: rng.standard_normal(s).astype(np.float32)
     case('skipln','SkipLayerNormalization',[f(2,3,8),f(2,3,8),f(8),f(8),f(8)],{'epsilon':1e-5},1,(2,3,4))
