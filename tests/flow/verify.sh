@@ -22,7 +22,7 @@ holds() {
 }
 
 holds 110 $V --tight tests/golden/set
-holds 262 $V tests/golden/onnx
+holds 282 $V tests/golden/onnx
 holds 96 $V -t 3 tests/golden/set/onnx
 holds 72 $V tests/golden/chat
 holds 40 $V tests/golden/tokenizers

@@ -141,6 +141,27 @@ ph_rc ph_oi_clip(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 
 /* ---- norms ---- */
 
+/* With the mean and 1 / deviation as outputs: step by step. */
+static ph_rc with_statistics(ph_oi *o, const ph_onnx_node *n, int64_t axis, double epsilon, ph_err *err) {
+    int     x = ph_oi_in(o, n, 0), bias = ph_oi_in(o, n, 2), rank = ph_oi_shape(o, x)->rank;
+    int64_t axes[PH_RANK_MAX];
+    for (int i = (int)axis; i < rank; i++) axes[i - axis] = i;
+    int list = ph_oi_list(o, axes, rank - (int)axis);
+    int mean = ph_oi_make(o, "ReduceMean", PH_IN(x, list), PH_NO_ATTRS),
+        off = ph_oi_make(o, "Sub", PH_IN(x, mean), PH_NO_ATTRS);
+    int var = ph_oi_make(o, "ReduceMean", PH_IN(ph_oi_make(o, "Mul", PH_IN(off, off), PH_NO_ATTRS), list),
+                         PH_NO_ATTRS);
+    var = ph_oi_make(o, "Add", PH_IN(var, ph_oi_number(o, epsilon)), PH_NO_ATTRS);
+    int by = ph_oi_make(o, "Reciprocal", PH_IN(ph_oi_make(o, "Sqrt", PH_IN(var), PH_NO_ATTRS)), PH_NO_ATTRS);
+    int y = ph_oi_make(o, "Mul", PH_IN(ph_oi_make(o, "Mul", PH_IN(off, by), PH_NO_ATTRS), ph_oi_in(o, n, 1)),
+                       PH_NO_ATTRS);
+    if (bias >= 0) y = ph_oi_make(o, "Add", PH_IN(y, bias), PH_NO_ATTRS);
+    ph_oi_set(o, n, 0, y);
+    ph_oi_set(o, n, 1, mean);
+    ph_oi_set(o, n, 2, by);
+    return ph_oi_done(o, err);
+}
+
 /* Over several axes: as one, and back. */
 ph_rc ph_oi_layernorm(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     int      x = ph_oi_in(o, n, 0), scale = ph_oi_in(o, n, 1), bias = ph_oi_in(o, n, 2);
@@ -151,10 +172,8 @@ ph_rc ph_oi_layernorm(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     if (axis < 0) axis += s.rank;
     if (axis < 0 || axis >= s.rank)
         return ph_oi_fail(o, err, PH_EMISMATCH, "axis %lld of an array of rank %d", (long long)axis, s.rank);
+    if (ph_oi_has_out(n, 1) || ph_oi_has_out(n, 2)) return with_statistics(o, n, axis, epsilon.f, err);
     if (axis == s.rank - 1) return ph_oi_emit(o, n, n->op, PH_IN(x, scale, bias), &epsilon, 1, err);
-    for (size_t k = 1; k < n->n_out; k++)
-        if (ph_oi_has_out(n, k))
-            return ph_oi_fail(o, err, PH_EUNSUP, "the statistics of %s are not made", n->op);
     if (!as_matrix(&s, axis, &to)) return ph_oi_fail(o, err, PH_EUNSUP, "%s over symbolic axes", n->op);
     ph_shape line = ph_shape_of(1, to.dim[1]);
     x = ph_oi_reshape(o, x, &to);
@@ -202,7 +221,19 @@ ph_rc ph_oi_groupnorm(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
         PH_ATTRS(PH_INT("num_groups", groups), PH_FLOAT("epsilon", ph_oi_float(o, n, "epsilon", 1e-5))), err);
 }
 
-/* ---- convolutions ---- */
+/* ---- pools and convolutions ---- */
+
+/* Of bytes: as floats, which hold them exactly, and back. */
+ph_rc ph_oi_maxpool(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
+    int x = ph_oi_in(o, n, 0);
+    if (o->g->rc || x < 0 || ph_oi_has_out(n, 1) ||
+        (o->g->value[x].dtype != PH_U8 && o->g->value[x].dtype != PH_I8))
+        return ph_oi_plain(o, n, "MaxPool", err);
+    int64_t to = o->g->value[x].dtype == PH_U8 ? PH_ONNX_UINT8 : PH_ONNX_INT8;
+    int     y = ph_oi_make(o, "Cast", PH_IN(x), PH_ATTRS(PH_INT("to", PH_ONNX_FLOAT)));
+    y = ph_oi_plain_on(o, n, "MaxPool", y);
+    return ph_oi_emit(o, n, "Cast", PH_IN(y), PH_ATTRS(PH_INT("to", to)), err);
+}
 
 ph_rc ph_oi_conv(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     return ph_oi_plain(o, n, n->op, err);

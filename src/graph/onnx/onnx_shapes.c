@@ -21,7 +21,16 @@ ph_rc ph_oi_identity(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 }
 
 ph_rc ph_oi_dropout(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
-    if (ph_oi_has_out(n, 1)) return ph_oi_fail(o, err, PH_EUNSUP, "the mask of Dropout is not made");
+    int64_t training = 0;
+    int     count = 0, is_on = ph_oi_has(o, n, 2);
+    if (is_on && (!ph_oi_ints(o, ph_oi_in(o, n, 2), &training, 1, &count) || training))
+        return ph_oi_fail(o, err, PH_EUNSUP, "Dropout in training");
+    if (ph_oi_has_out(n, 1)) { /* nothing is dropped */
+        int shape = ph_oi_shape_list(o, ph_oi_shape(o, ph_oi_in(o, n, 0)));
+        ph_oi_set(
+            o, n, 1,
+            ph_oi_make(o, "ConstantOfShape", PH_IN(shape), PH_ATTRS(PH_INT("to", 9), PH_INT("whole", 1))));
+    }
     return ph_oi_identity(o, n, err);
 }
 
@@ -139,6 +148,11 @@ ph_rc ph_oi_cast_like(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     for (int to = 1; to <= 16; to++)
         if (ph_onnx_dtype(to) == o->g->value[like].dtype) return cast_to(o, n, x, to, err);
     return ph_oi_fail(o, err, PH_EUNSUP, "CastLike to this type");
+}
+
+/* ScatterElements under its first name. */
+ph_rc ph_oi_scatter(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
+    return ph_oi_plain(o, n, "ScatterElements", err);
 }
 
 /* depth may be a number of any type. */

@@ -1,0 +1,35 @@
+/* op_bitwiseor.c - BitwiseOr: a | b, bit by bit, broadcast as numpy does (opset 18). */
+#include "graph/op/op_number.h"
+
+static int whole(int64_t a, int64_t b, int64_t *out) {
+    *out = (int64_t)((uint64_t)a | (uint64_t)b);
+    return 1;
+}
+
+static const ph_binary each = {NULL, whole};
+
+static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    ph_dtype t = ph_in(g, n, 0)->dtype;
+    if (!ph_is_whole(t) || t == PH_BOOL)
+        return PH_FAIL(err, PH_EMISMATCH, "BitwiseOr of %s", ph_dtype_name(t));
+    return ph_infer_binary(g, n, out, err);
+}
+
+static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
+                  ph_err *err) {
+    (void)g, (void)n;
+    return ph_eval_binary(in, out, &each, e, err);
+}
+
+const ph_op ph_op_BitwiseOr = {
+    .name = "BitwiseOr",
+    .domain = "",
+    .since = 18,
+    .in_min = 2,
+    .in_max = 2,
+    .out_min = 1,
+    .out_max = 1,
+    .infer = infer,
+    .eval = eval,
+    .source = "onnx.ai/onnx/operators/onnx__BitwiseOr.html",
+};
