@@ -24,7 +24,10 @@ typedef struct job {
     size_t             base; /* bytes of this process before the model */
     size_t             n_after;
     int                bytes_known;
+    int                is_given; /* the axes are numbers: symbols cannot hold the shapes */
 } job;
+
+enum { INPUTS_MAX = 256 };
 
 int ph_cli_is_onnx(const char *path) {
     ph_container c;
@@ -81,6 +84,7 @@ static ph_rc read_sizes(job *j, ph_err *err) {
         for (int i = 0; i < PH_N_SYMS; i++)
             if (j->g.symbol[i] && strlen(j->g.symbol[i]) == n && !strncmp(j->g.symbol[i], p, n))
                 j->syms.at[i] = size, found = 1;
+        found |= j->is_given;
         if (size < 0 || end != p + whole)
             return PH_FAIL(err, PH_EUSAGE, "--axis takes NAME=NUMBER, with commas between, not '%.60s'", p);
         if (!found)
@@ -123,6 +127,9 @@ static void print_plan(const job *j) {
         if (j->g.symbol[i])
             printf("  axis         %c is '%s', planned as %" PRId64 " (--axis)\n", ph_sym_letters[i],
                    j->g.symbol[i], j->syms.at[i]);
+    if (j->is_given)
+        printf("  axes         as numbers only (--axis; 1 by default, 0 for what is past): sums of axes have "
+               "no symbol\n");
     printf("\nmemory for one run:\n");
     print_line("input", m->input, "what the caller fills");
     print_line("activations", m->activations, "values between steps");
@@ -182,6 +189,18 @@ static ph_rc judge(const job *j, ph_err *err) {
     return fits ? PH_OK : PH_FAIL(err, PH_EVERDICT, "%s wanted, %s given", want, have);
 }
 
+/* Shapes that symbols cannot hold are given as numbers: those of --axis. */
+static ph_rc with_numbers(job *j, ph_onnx_import_how *how) {
+    ph_onnx_given *given = calloc(INPUTS_MAX, sizeof *given);
+    if (!given) return PH_ENOMEM;
+    how->given = given;
+    how->n_given = ph_onnx_given_of(&j->file, j->how->axes, given, INPUTS_MAX);
+    ph_rc rc = ph_onnx_import(&j->g, &j->file, how, NULL);
+    free(given);
+    j->is_given = !rc;
+    return rc;
+}
+
 static ph_rc work(job *j, ph_err *err) {
     ph_onnx_import_how how = {.kernels = &j->kernels};
     PH_TRY(ph_kernels_features(getenv("PINHOLE_ISA"), &j->features, err));
@@ -189,6 +208,7 @@ static ph_rc work(job *j, ph_err *err) {
     PH_TRY(ph_onnx_open(&j->file, j->how->path, err));
     if (!j->how->is_graph && !j->how->is_json) print_file(j);
     ph_rc rc = ph_onnx_import(&j->g, &j->file, &how, err);
+    if (rc && !with_numbers(j, &how)) rc = PH_OK;
     if (!rc) rc = plan(j, err);
     if (!rc && j->how->is_graph)
         ph_graph_dot(j->g.graph, write_out, stdout);

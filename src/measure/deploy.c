@@ -75,8 +75,7 @@ static ph_modality modality_of(const ph_onnx_value *v) {
     if (holds(v->name, vision)) return PH_MOD_VISION;
     if (holds(v->name, audio)) return PH_MOD_AUDIO;
     if (holds(v->name, text)) return PH_MOD_TEXT;
-    if (v->rank == 4 && (v->dim[1].size == 3 || v->dim[1].size == 1 || v->dim[3].size == 3))
-        return PH_MOD_VISION;
+    if (v->rank == 4 && (v->dim[1].size == 3 || v->dim[3].size == 3)) return PH_MOD_VISION;
     return v->type == PH_ONNX_INT64 || v->type == 6 ? PH_MOD_TEXT : PH_MOD_NONE;
 }
 
@@ -141,6 +140,18 @@ static ph_rc find_cuts(ph_deploy_part *p, ph_err *err) {
 
 /* ---- one part ---- */
 
+/* Shapes that symbols cannot hold: with plain numbers the model may still run. */
+static ph_rc with_numbers(ph_deploy_part *p, const ph_kernels *kernels, const ph_err *why) {
+    ph_onnx_given     *given = calloc(PH_DEPLOY_INPUTS_MAX, sizeof *given);
+    ph_onnx_import_how how = {.kernels = kernels, .given = given};
+    if (!given) return PH_ENOMEM;
+    how.n_given = ph_onnx_given_of(&p->file, "", given, PH_DEPLOY_INPUTS_MAX);
+    ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, NULL);
+    free(given);
+    if (!rc) tell(p, "symbols", "", 0, "runs with shapes given beforehand only: %s", why->msg);
+    return rc;
+}
+
 static ph_rc check_part(ph_deploy_part *p, const ph_kernels *kernels, ph_err *err) {
     ph_onnx_import_how how = {.kernels = kernels};
     ph_err             told = {0};
@@ -155,6 +166,7 @@ static ph_rc check_part(ph_deploy_part *p, const ph_kernels *kernels, ph_err *er
         check_operators(p, p->file.function[i].node, p->file.function[i].n_nodes);
     ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, &told);
     if (rc == PH_ENOMEM) return PH_FAIL(err, rc, "%s", told.msg);
+    if (rc && !with_numbers(p, kernels, &told)) rc = PH_OK;
     if (!rc) return find_cuts(p, err);
     for (size_t i = 0; i < p->n_problems; i++)
         if (p->problem[i].is_fatal) return PH_OK; /* the import stops at what was told already */

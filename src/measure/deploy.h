@@ -10,13 +10,19 @@
 
 #include "graph/onnx/onnx_in.h"
 
-enum { PH_DEPLOY_PROBLEMS_MAX = 64, PH_DEPLOY_CUTS_MAX = 32, PH_DEPLOY_PARTS_MAX = 16 };
+enum {
+    PH_DEPLOY_INPUTS_MAX = 256,
+    PH_DEPLOY_PROBLEMS_MAX = 64,
+    PH_DEPLOY_CUTS_MAX = 32,
+    PH_DEPLOY_PARTS_MAX = 16
+};
 
 typedef struct ph_deploy_problem {
-    const char *code;     /* "operator", "opset", "model", "opset_mismatch", "align", "static_axis", "seam" */
-    char        node[96]; /* or "" */
-    char        message[400];
-    int         is_fatal; /* 0: told, and can be lived with */
+    const char
+        *code; /* "operator", "opset", "model", "opset_mismatch", "align", "static_axis", "symbols", "seam" */
+    char node[96]; /* or "" */
+    char message[400];
+    int  is_fatal; /* 0: told, and can be lived with */
 } ph_deploy_problem;
 
 typedef struct ph_deploy_part {

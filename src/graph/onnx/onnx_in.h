@@ -44,6 +44,10 @@ enum { PH_ONNX_OPSET_MIN = 7, PH_ONNX_OPSET_MAX = 23 };
 ph_rc ph_onnx_import(ph_onnx_graph *out, const ph_onnx *m, const ph_onnx_import_how *how, ph_err *err);
 void  ph_onnx_graph_close(ph_onnx_graph *g); /* accepts a zeroed one */
 
+/* Shapes of the model's inputs by the numbers of their axes: "batch=4,past=0"; an axis that is not listed is
+ * 1, or 0 when its name says past; sums of axes are added up.  How many there are, at most max. */
+size_t ph_onnx_given_of(const ph_onnx *m, const char *list, ph_onnx_given *out, size_t max);
+
 /* The symbols' numbers from the shapes of the inputs given; symbols that no given input has are 1.
  * Errors: PH_EMISMATCH a rank, or one symbol with two sizes. */
 ph_rc ph_onnx_syms(const ph_onnx_graph *g, const ph_onnx_given *given, size_t n, ph_syms *out, ph_err *err);

@@ -229,3 +229,31 @@ void test_onnx_old_forms(void) {
     expect_shape(&i, "y", "[A]");
     done(&i);
 }
+
+/* Past and new keys: a sum of two axes has no symbol, but numbers. */
+void test_onnx_given(void) {
+    om_bytes g = {.n = 0}, n = om_node("Concat", "", "past,new", "all");
+    om_value(&g, 11, "past", 1, "batch,past_length,4"), om_value(&g, 11, "new", 1, "batch,length,4");
+    om_value(&g, 11, "mask", 1, "batch,past_length + length,1"), om_value(&g, 12, "y", 1, "");
+    om_number(&n, "axis", 1), om_sub(&g, 1, &n);
+    n = om_node("Add", "", "all,mask", "y"), om_sub(&g, 1, &n);
+    om_bytes m = om_model(&g, 17);
+    refuse(&m, PH_EMISMATCH, "cannot add these dimensions");
+    static const struct {
+        const char *list, *want;
+    } rows[] = {{NULL, "[1, 1, 4]"},
+                {"", "[1, 1, 4]"},
+                {"past_length=7", "[1, 8, 4]"},
+                {"length=2,batch=3,past_length=5", "[3, 7, 4]"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ph_onnx       file;
+        ph_onnx_given given[4];
+        CHECK(!ph_onnx_view(&file, m.at, m.n, "test.onnx", NULL));
+        size_t count = ph_onnx_given_of(&file, rows[i].list, given, 4);
+        CHECK(count == 3 && given[2].rank == 3);
+        om_import k = import_given(&m, given, count);
+        expect_shape(&k, "y", rows[i].want);
+        done(&k);
+        ph_onnx_close(&file);
+    }
+}
