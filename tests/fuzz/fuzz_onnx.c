@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ELEMENTS_MAX = 1 << 14, INPUTS_MAX = 8, NODES_MAX = 200 };
+enum { ELEMENTS_MAX = 1 << 10, INPUTS_MAX = 8, NODES_MAX = 200 };
 
 static void check_tensor(const ph_onnx *m, const ph_onnx_tensor *t, const uint8_t *bytes, size_t n) {
     int64_t count = 1;

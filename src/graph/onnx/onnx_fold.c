@@ -14,8 +14,20 @@ static int is_small(const ph_value *v) {
     return !ph_shape_count(&v->shape, NULL, &n, NULL) && n <= FOLD_BYTES_MAX / 8;
 }
 
+/* Operators that do more than a fixed number of steps an element: a small file could ask for hours of them.
+ */
+static int is_heavy(const char *op) {
+    static const char *const names[] = {
+        "Attention",     "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "Einsum",
+        "GRU",           "LRN",         "LSTM", "Linear",      "LpPool",        "MatMul",
+        "MatMulInteger", "MaxPool",     "RNN",  "Resize",      "TopK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], op)) return 1;
+    return 0;
+}
+
 static int can_fold(const ph_graph *g, const ph_node *n) {
-    if (n->op->has_effect || (!n->n_in && strcmp(n->op->name, "Sizes"))) return 0;
+    if (n->op->has_effect || is_heavy(n->op->name) || (!n->n_in && strcmp(n->op->name, "Sizes"))) return 0;
     if (!strcmp(n->op->name, "DequantizeLinear") && g->value[n->out[0]].shape.rank > 1)
         return 0; /* stays small */
     for (int i = 0; i < n->n_in; i++) {
