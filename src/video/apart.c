@@ -20,6 +20,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,25 +33,16 @@
 #include <sys/prctl.h>
 #endif
 
-/* What comes through the pipe before the frames. */
-typedef struct reply {
-    ph_rc         rc;
-    char          message[sizeof(((ph_err *)0)->msg)];
-    ph_video_info info;
-    int           n_frames;
-    size_t        frame_bytes;
-} reply;
-
 /* ---- in the child ---- */
 
-/* No more than this, and no more than before. */
-static void limit(int what, rlim_t soft, rlim_t hard) {
+/* No more than this, and no more than before.  0, or -1 and errno. */
+static int limit(int what, rlim_t soft, rlim_t hard) {
     struct rlimit now;
-    if (getrlimit(what, &now)) return;
+    if (getrlimit(what, &now)) return -1;
     if (now.rlim_max == RLIM_INFINITY || now.rlim_max > hard) now.rlim_max = hard;
     if (now.rlim_cur == RLIM_INFINITY || now.rlim_cur > soft) now.rlim_cur = soft;
     if (now.rlim_cur > now.rlim_max) now.rlim_cur = now.rlim_max;
-    setrlimit(what, &now);
+    return setrlimit(what, &now);
 }
 
 /* Signals as in a new process; its end follows ours. */
@@ -68,25 +60,33 @@ static void be_apart(pid_t parent, int seconds) {
     limit(RLIMIT_CPU, (rlim_t)seconds, (rlim_t)seconds + 1);
 }
 
-/* Bytes beyond what is mapped now: ours, shared since the fork, and the libraries. */
-static void limit_memory(uint64_t bytes) {
+/* Bytes beyond what is mapped now: ours, shared since the fork, and the libraries.  Without a limit nothing
+ * is decoded. */
+static ph_rc limit_memory(uint64_t bytes, ph_err *err) {
 #if !defined(__SANITIZE_ADDRESS__)
     unsigned long pages = 0;
     FILE         *f = fopen("/proc/self/statm", "r");
     if (f && fscanf(f, "%lu", &pages) != 1) pages = 0;
     if (f) fclose(f);
     rlim_t now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE), most = now + bytes;
-    if (pages && most > now) limit(RLIMIT_AS, most, most);
+    if (!pages)
+        return PH_FAIL(err, PH_EMACHINE,
+                       "the memory of a video's decoder cannot be limited, so it does not run: "
+                       "/proc/self/statm cannot be read; mount /proc, or give frames with --image");
+    if (most > now && limit(RLIMIT_AS, most, most)) /* else there is not so much to be had */
+        return PH_FAIL(err, PH_EMACHINE, "the memory of a video's decoder cannot be limited: %s",
+                       strerror(errno));
 #else
-    (void)bytes;
+    (void)bytes, (void)err;
 #endif
+    return PH_OK;
 }
 
 static ph_rc decode(ph_video *v, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err) {
     ph_ffmpeg *ff;
     char       size[32];
     PH_TRY(ph_ffmpeg_load(&ff, err));
-    limit_memory(how->memory_max);
+    PH_TRY(limit_memory(how->memory_max, err));
     ph_rc rc = ph_ffmpeg_read(ff, v, bytes, n, how, err);
     if (rc != PH_ENOMEM) return rc;
     ph_size_print(size, sizeof size, how->memory_max);
@@ -110,9 +110,9 @@ static int send_all(int to, const void *bytes, size_t n) {
 
 /* Frames are given back as they are sent: both processes together hold each once. */
 static void child(int to, const uint8_t *bytes, size_t n, const ph_video_how *how) {
-    ph_video *v = calloc(1, sizeof *v);
-    reply    *r = calloc(1, sizeof *r);
-    ph_err    err = {0};
+    ph_video       *v = calloc(1, sizeof *v);
+    ph_video_reply *r = calloc(1, sizeof *r);
+    ph_err          err = {0};
     if (!v || !r) _exit(1);
     r->rc = decode(v, bytes, n, how, &err);
     memcpy(r->message, err.msg, sizeof r->message);
@@ -139,16 +139,24 @@ typedef struct decoder {
     ending              end;
 } decoder;
 
-/* Until there is something to read: 0, or the reason why nothing will come. */
+/* Is its time up, whatever it does? */
+static ending is_over(const decoder *d) {
+    if (d->how->cancel && atomic_load(d->how->cancel)) return CANCELLED;
+    return ph_clock_ns() > d->deadline ? LATE : RUNNING;
+}
+
+/* Until there is something to read: RUNNING, or the reason why no more is read.  The clock is asked each
+ * time: a decoder may send a byte now and then, for ever. */
 static ending wait_for(const decoder *d) {
     enum { SLICE_MS = 100 };
     for (;;) {
         struct pollfd p = {.fd = d->from, .events = POLLIN};
         int           ready = poll(&p, 1, SLICE_MS);
-        if (d->how->cancel && atomic_load(d->how->cancel)) return CANCELLED;
+        int           is_ended = ready < 0 && errno != EINTR;
+        ending        end = is_over(d);
+        if (end != RUNNING) return end;
+        if (is_ended) return ENDED;
         if (ready > 0) return RUNNING;
-        if (ready < 0 && errno != EINTR) return ENDED;
-        if (ph_clock_ns() > d->deadline) return LATE;
     }
 }
 
@@ -166,9 +174,20 @@ static int receive_all(decoder *d, void *bytes, size_t n) {
     return 1;
 }
 
-/* Whatever it is doing, it is over; no zombie stays. */
-static void reap(const decoder *d, int *status, struct rusage *usage) {
-    if (d->end != ENDED) kill(d->pid, SIGKILL);
+/* Whatever it is doing, it is over; no zombie stays.  One that has closed the pipe is about to end, and its
+ * status says how; if it does not end it is late. */
+static void reap(decoder *d, int *status, struct rusage *usage) {
+    enum { SLICE_MS = 100 };
+    for (int ms = 1; d->end == ENDED; ms = ms < SLICE_MS / 2 ? 2 * ms : SLICE_MS) {
+        pid_t got = wait4(d->pid, status, WNOHANG, usage);
+        if (got == d->pid || (got < 0 && errno != EINTR)) return;
+        ending end = is_over(d);
+        if (end != RUNNING)
+            d->end = end;
+        else
+            poll(NULL, 0, ms);
+    }
+    kill(d->pid, SIGKILL);
     while (wait4(d->pid, status, 0, usage) < 0 && errno == EINTR) continue;
 }
 
@@ -195,17 +214,27 @@ static ph_rc explain(const decoder *d, int status, const struct rusage *u, ph_er
                    killed_by ? strsignal(killed_by) : "it sent nothing", size);
 }
 
-/* A decoder that a file has taken over may send anything. */
-static int is_sound(const reply *r) {
+/* A decoder that a file has taken over may send anything.  There may be more chosen frames than the file has:
+ * one can be chosen twice. */
+static int is_sound(const ph_video_reply *r) {
     uint64_t row = r->info.width > 0 ? ph_video_stride(r->info.width) : 0;
-    return r->n_frames > 0 && r->n_frames <= PH_VIDEO_FRAMES_MAX && row && r->info.height > 0 &&
+    return r->info.n_frames > 0 && r->info.n_frames <= PH_VIDEO_LENGTH_MAX && isfinite(r->info.fps) &&
+           r->info.fps >= 0 && r->n_frames > 0 && r->n_frames <= PH_VIDEO_FRAMES_MAX && row &&
+           r->info.height > 0 &&
            (uint64_t)r->n_frames * (uint64_t)r->info.width * (uint64_t)r->info.height <=
                PH_VIDEO_PIXELS_MAX &&
            r->frame_bytes == PH_VIDEO_BMP_HEADER + row * (uint64_t)r->info.height;
 }
 
+/* The reason that it gives, if it is one. */
+static ph_rc pass_on(const ph_video_reply *r, ph_err *err) {
+    if (!strcmp(ph_rc_name(r->rc), "?") || !r->message[0])
+        return PH_FAIL(err, PH_EFORMAT, "the video's decoder gave up without a reason that can be right");
+    return PH_FAIL(err, r->rc, "%.*s", (int)sizeof r->message - 1, r->message);
+}
+
 /* PH_EFORMAT with d->end other than RUNNING: it stopped sending. */
-static ph_rc take_frames(ph_video *out, decoder *d, const reply *r, ph_err *err) {
+static ph_rc take_frames(ph_video *out, decoder *d, const ph_video_reply *r, ph_err *err) {
     if (!is_sound(r)) return PH_FAIL(err, PH_EFORMAT, "the video's decoder sent no frames that can be right");
     out->info = r->info;
     out->frame_bytes = r->frame_bytes;
@@ -219,12 +248,10 @@ static ph_rc take_frames(ph_video *out, decoder *d, const reply *r, ph_err *err)
 }
 
 static ph_rc take_reply(ph_video *out, decoder *d, ph_err *err) {
-    reply *r = calloc(1, sizeof *r);
-    ph_rc  rc = PH_EFORMAT;
+    ph_video_reply *r = calloc(1, sizeof *r);
+    ph_rc           rc = PH_EFORMAT;
     if (!r) return PH_FAIL(err, PH_ENOMEM, "a video's table");
-    if (receive_all(d, r, sizeof *r))
-        rc = r->rc ? PH_FAIL(err, r->rc, "%.*s", (int)sizeof r->message - 1, r->message)
-                   : take_frames(out, d, r, err);
+    if (receive_all(d, r, sizeof *r)) rc = r->rc ? pass_on(r, err) : take_frames(out, d, r, err);
     free(r);
     return rc;
 }

@@ -78,7 +78,14 @@ enum { PH_VIDEO_BMP_HEADER = 54 };
 size_t ph_video_stride(int width); /* bytes of a row: blue, green, red; padded */
 ph_rc  ph_video_add(ph_video *v, int width, int height, uint8_t **rows, ph_err *err);
 
-/* The child of ph_video_read (apart.c). */
+/* What the child of ph_video_read (apart.c) sends before the frames. */
+typedef struct ph_video_reply {
+    ph_rc         rc; /* PH_OK, or why there are none */
+    char          message[sizeof(((ph_err *)0)->msg)];
+    ph_video_info info;
+    int           n_frames;
+    size_t        frame_bytes;
+} ph_video_reply;
 ph_rc ph_video_read_apart(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how,
                           ph_err *err);
 

@@ -2,6 +2,8 @@
 # A video file is the same as its frames: answers, tokens, turns, chat.  Without ffmpeg's libraries: that this is said.
 : "${PINHOLE:=build/pinhole}"
 M=tests/golden/set/models/vlm_qwen2vl V=tests/golden/video
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
 passed=0 failed=0
 ok() { # NAME CONDITION...
     if "${@:2}"; then passed=$((passed + 1)); else echo "FAILED $1"; failed=$((failed + 1)); fi
@@ -27,8 +29,6 @@ ok "no more frames than asked for" same "$(run --video $V/plain.mov --video-fps 
 ok "a turned one is another picture" test "$(run --video $V/turned90.mov | field ids)" != "$(field ids <<< "$plain")"
 ok "one frame" same "$(run --video $V/one.mkv | field image_tokens)" 6
 ok "a picture and a video" same "$(run --image tests/golden/set/images/scene.png --video $V/plain.mov | field stop)" '"length"'
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
 for m in vlm_qwen2vl vlm_qwen25vl; do
     for bare in "" --bare; do
         "$PINHOLE" convert tests/golden/set/models/$m -o "$D/m.gguf" --to gguf -q $bare > /dev/null
@@ -46,9 +46,15 @@ ok "a model without: status 3" test $? = 3
 json=$(run --video $V/plain.mov --video-seconds 7 --video-memory 1GB)
 ok "the decoder's limits are said" grep -q '"video_decoder":{"memory_max":1000000000,"seconds_max":7}' <<< "$json"
 
+# Where memory cannot be limited nothing is decoded.
+if [ -z "${PINHOLE_ASAN:-}" ] && unshare -Urm mount --bind "$D" /proc 2> /dev/null; then
+    message=$(unshare -Urm sh -c 'mount --bind "$0" /proc && exec "$@"' "$D" \
+        "$PINHOLE" run -m $M --video $V/plain.mov -p "?" -n 1 2>&1 > /dev/null)
+    ok "no memory limit: status 4" test $? = 4
+    ok "no memory limit: that is said" grep -q "cannot be limited.*mount /proc" <<< "$message"
+fi
+
 # A black picture of 16 million pixels in a few kB, again and again.
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
 if command -v ffmpeg > /dev/null &&
     ffmpeg -v error -y -f lavfi -i color=black:size=4096x4096 -frames:v 1 -c:v libx264 "$D/one.h264" > /dev/null 2>&1; then
     for ((i = 0; i < 1000; i++)); do cat "$D/one.h264"; done > "$D/many.h264"

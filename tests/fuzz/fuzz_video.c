@@ -4,6 +4,7 @@
 #include "video/video.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -24,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     memset(&v, 0, sizeof v);
 #ifdef PH_HAS_FFMPEG /* not in a process of its own */
     static ph_ffmpeg *ff;
-    assert(ff || !ph_ffmpeg_load(&ff, &err));
+    if (!ff && ph_ffmpeg_load(&ff, &err)) abort();
     ph_rc rc = n ? ph_ffmpeg_read(ff, &v, bytes, n, &how, &err) : PH_FAIL(&err, PH_EFORMAT, "nothing");
 #else
     ph_rc rc = ph_video_read(&v, bytes, n, &how, &err);

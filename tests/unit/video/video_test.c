@@ -6,10 +6,13 @@
 #include "video/video.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -341,6 +344,91 @@ void test_video_limits(void) {
     costs(VIDEOS "plain.mov", &cancel, PH_ECANCEL, "interrupted");
     costs(VIDEOS "plain.mov", &crashed, PH_EFORMAT, "crashed");
     costs(VIDEOS "plain.mov", &gone, PH_EFORMAT, "sent nothing");
+}
+
+/* ---- a decoder that a file has taken over ---- */
+
+enum { FDS = 256 };
+
+typedef struct taken {
+    char           was_open[FDS];
+    ph_video_reply reply; /* what it sends */
+    int            n;     /* frames behind it */
+} taken;
+
+/* The child's end of the pipe: the one that was not there before. */
+static int way_out(const taken *t) {
+    struct stat s;
+    for (int fd = 0; fd < FDS; fd++)
+        if (!t->was_open[fd] && !fstat(fd, &s) && S_ISFIFO(s.st_mode)) return fd;
+    _exit(2);
+}
+
+/* A byte now and then, of a reply that never ends. */
+static ph_rc drip(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    int fd = way_out(arg);
+    (void)info, (void)index, (void)n, (void)err;
+    while (write(fd, "\0", 1) == 1) usleep(20000);
+    _exit(0);
+}
+
+static ph_rc hang_up(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    close(way_out(arg));
+    return doze(NULL, info, index, n, err);
+}
+
+static ph_rc forge(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    taken *t = arg;
+    int    fd = way_out(t);
+    (void)info, (void)index, (void)n, (void)err;
+    int   ok = write(fd, &t->reply, sizeof t->reply) == (ssize_t)sizeof t->reply;
+    char *frame = calloc(1, 1024);
+    for (int i = 0; ok && frame && i < t->n; i++) ok = write(fd, frame, t->reply.frame_bytes) > 0;
+    for (volatile int on = 1; on;) pause(); /* it does not end either */
+    return PH_OK;
+}
+
+static void sends(taken *t, ph_rc want, const char *words) {
+    const ph_video_how how = {.choose = forge, .arg = t, .clock_max = 30};
+    costs(VIDEOS "plain.mov", &how, want, words);
+}
+
+void test_video_taken(void) {
+    static const ph_video_reply good = {
+        .info = {10, 6, 13, 8}, .n_frames = 2, .frame_bytes = PH_VIDEO_BMP_HEADER + 6 * 32};
+    static const ph_video_info bad[] = {
+        {10, 6, 0, 8},         {10, 6, -1, 8},   {10, 6, 13, -1}, {10, 6, PH_VIDEO_LENGTH_MAX + 1, 8},
+        {10, 6, 13, INFINITY}, {10, 6, 13, NAN}, {0, 6, 13, 8},   {10, 0, 13, 8},
+        {10, 7, 13, 8},        {-10, 6, 13, 8}};
+    static const char  no_frames[] = "no frames that can be right", no_reason[] = "without a reason";
+    static const int   codes[] = {1, -1000, 0x7fffffff};
+    static taken       t;
+    const ph_video_how dripping = {.choose = drip, .arg = &t, .clock_max = 1},
+                       silent = {.choose = hang_up, .arg = &t, .clock_max = 1};
+    if (!can_read()) return;
+    for (int fd = 0; fd < FDS; fd++) t.was_open[fd] = fcntl(fd, F_GETFD) >= 0;
+    costs(VIDEOS "plain.mov", &dripping, PH_ELIMIT, "more than 1 s by the clock");
+    costs(VIDEOS "plain.mov", &silent, PH_ELIMIT, "more than 1 s by the clock");
+    t.reply = good, t.n = 2;
+    sends(&t, PH_OK, "");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        t.reply.info = bad[i];
+        sends(&t, PH_EFORMAT, no_frames);
+    }
+    t.reply = good, t.reply.n_frames = PH_VIDEO_FRAMES_MAX + 1;
+    sends(&t, PH_EFORMAT, no_frames);
+    t.reply = good, t.reply.frame_bytes++;
+    sends(&t, PH_EFORMAT, no_frames);
+    t.reply = good;
+    memset(t.reply.message, 'x', sizeof t.reply.message); /* without an end */
+    t.reply.rc = PH_EUNSUP;
+    sends(&t, PH_EUNSUP, "xxx");
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        t.reply.rc = (ph_rc)codes[i];
+        sends(&t, PH_EFORMAT, no_reason);
+    }
+    t.reply.rc = PH_EUNSUP, t.reply.message[0] = 0;
+    sends(&t, PH_EFORMAT, no_reason);
 }
 
 /* Frames of nothing that a few bytes each ask for: pixels, memory. */
