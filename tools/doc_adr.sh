@@ -1,8 +1,9 @@
 #!/bin/sh
-# Writes docs/adr/README.md, the index of decisions, from the first lines of their pages.
+# doc_adr.sh [--check]: docs/adr/README.md, the index of decisions by number, from the first lines of their pages; with
+# --check, fails when the file there is another one.
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
-{
+page() {
     cat <<'END'
 # Decisions
 
@@ -18,4 +19,12 @@ END
         rest=${title#?}
         printf '| [%s](%s) | %s%s |\n' "${name%%-*}" "$name" "$(printf '%s' "${title%"$rest"}" | tr '[:lower:]' '[:upper:]')" "$rest"
     done
-} > docs/adr/README.md
+}
+if [ "${1:-}" != --check ]; then
+    page > docs/adr/README.md
+    exit
+fi
+page | cmp -s - docs/adr/README.md || {
+    echo "docs/adr/README.md is not what tools/doc_adr.sh makes: run tools/doc_adr.sh"
+    exit 1
+}
