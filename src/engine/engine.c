@@ -45,7 +45,7 @@ ph_rc ph_fusions_of(const char *list, unsigned *out, ph_err *err) {
         else if (n == 3 && !strncmp(s, "all", 3))
             *out |= (1u << PH_N_FUSIONS) - 1;
         else {
-            for (int k = 0; k < PH_N_FUSIONS; k++)
+            for (int k = 0; k < PH_N_FUSIONS && at < sizeof known; k++)
                 at += (size_t)snprintf(known + at, sizeof known - at, " %s", fusions[k].name);
             return PH_FAIL(err, PH_EUSAGE, "no fusion '%.*s'; known are all%s", n > 32 ? 32 : (int)n, s,
                            known);

@@ -20,7 +20,8 @@ static ph_rc kind_of(ph_rope *r, const char *name, ph_err *err) {
     for (int k = 0; k < PH_N_ROPE_KINDS; k++) {
         r->kind = (ph_rope_kind)k;
         if (!strcmp(name, ph_rope_kind_name[k])) return PH_OK;
-        at += (size_t)snprintf(known + at, sizeof known - at, " %s", ph_rope_kind_name[k]);
+        if (at < sizeof known)
+            at += (size_t)snprintf(known + at, sizeof known - at, " %s", ph_rope_kind_name[k]);
     }
     return PH_FAIL(err, PH_EUNSUP, "RopeAngles: scaling \"%.32s\" is not known; known are%s", name, known);
 }

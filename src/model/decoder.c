@@ -138,12 +138,17 @@ static int layer(ph_deck *b, int x, int i) {
 /* LongRoPE, and llama3 scaling in GGUF, is a table of divisors, one a frequency: a few hundred numbers, read
  * now. */
 static size_t rope_factors(const ph_deck *b, const ph_rope_spec *r, double *out, size_t max) {
-    if (!strcmp(r->kind, "factors"))
-        for (int i = 0; i < r->dim / 2; i++) out[i] = (double)b->d->rope_divisors[i];
-    if (!strcmp(r->kind, "factors")) return (size_t)r->dim / 2;
+    size_t n = (size_t)r->dim / 2;
+    float  x;
+    if (!strcmp(r->kind, "factors")) {
+        if (n > max) {
+            ph_graph_fail(b->g, PH_ELIMIT, "rope_scaling gives %zu factors, the limit is %zu", n, max);
+            return 0;
+        }
+        for (size_t i = 0; i < n; i++) out[i] = (double)b->d->rope_divisors[i];
+        return n;
+    }
     const ph_weight *w = b->names.is_gguf ? ph_weights_find(b->names.weights, "rope_freqs.weight") : NULL;
-    size_t           n = (size_t)r->dim / 2;
-    float            x;
     if (!w) return 0;
     if (w->dtype != PH_F32 || w->rank != 1 || w->dim[0] != r->dim / 2 || n > max) {
         ph_graph_fail(b->g, PH_EMISMATCH, "tensor rope_freqs.weight must be [%zu] F32", n);

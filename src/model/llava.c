@@ -13,8 +13,8 @@
 static ph_rc resolve(const ph_keys *top, const ph_tower *t, int64_t layer, int *out, ph_err *err) {
     int64_t used = layer < 0 ? t->n_layers + 1 + layer : layer;
     if (used < 0 || used > t->n_layers)
-        return PH_FAIL(err, PH_EFORMAT, "%s: vision_feature_layer %d, but the tower has %d layers",
-                       top->where, (int)layer, t->n_layers);
+        return PH_FAIL(err, PH_EFORMAT, "%s: vision_feature_layer %lld, but the tower has %d layers",
+                       top->where, (long long)layer, t->n_layers);
     *out = (int)used;
     return PH_OK;
 }

@@ -266,6 +266,14 @@ static int linear(ph_graph *g, eh_store *s, const eh_lm *m, int x, int n, int k,
     return ph_graph_node(g, "Linear", in, bias ? 3 : 2, PH_NO_ATTRS, "layer.%d.%s.y", layer, name);
 }
 
+static int halved(ph_graph *g, int x, const char *name, int layer) {
+    static const float half = 0.5f;
+    char               as[64];
+    snprintf(as, sizeof as, "layer.%d.%s.half", layer, name);
+    int factor = ph_graph_constant(g, as, PH_F32, ph_shape_of(1, ph_dim_of(1)), &half);
+    return ph_graph_node(g, "Mul", PH_IN(x, factor), PH_NO_ATTRS, "layer.%d.%s.halved", layer, name);
+}
+
 static int norm(ph_graph *g, eh_store *s, const eh_lm *m, int x, const char *name, int layer) {
     int in[2] = {x, vec(g, s, m->d, m->norms, 1, name, layer)};
     return ph_graph_node(g, "RMSNormalization", in, 2, PH_ATTRS(PH_FLOAT("epsilon", 1e-4)), "layer.%d.%s.y",
@@ -311,6 +319,7 @@ static int layer(ph_graph *g, eh_store *s, const eh_lm *m, int x, int c, int sn,
                  PH_INT("window", i % 2 ? m->window : 0), PH_FLOAT("softcap", (double)m->softcap)),
         "layer.%d.a", i);
     a = linear(g, s, m, a, m->d, m->heads * m->head, "o", i, 0);
+    if (m->factors) a = halved(g, a, "o", i);
     if (is_normed) a = norm(g, s, m, a, "post1", i);
     x = ph_graph_node(g, "Add", PH_IN(x, a), PH_NO_ATTRS, "layer.%d.x1", i);
     h = norm(g, s, m, x, "norm2", i);
@@ -319,6 +328,7 @@ static int layer(ph_graph *g, eh_store *s, const eh_lm *m, int x, int c, int sn,
     gate = ph_graph_node(g, "Swish", PH_IN(gate), PH_NO_ATTRS, "layer.%d.act", i);
     h = ph_graph_node(g, "Mul", PH_IN(gate, up), PH_NO_ATTRS, "layer.%d.gated", i);
     h = linear(g, s, m, h, m->d, m->ff, "down", i, 0);
+    if (m->factors) h = halved(g, h, "down", i);
     if (is_normed) h = norm(g, s, m, h, "post2", i);
     return ph_graph_node(g, "Add", PH_IN(x, h), PH_NO_ATTRS, "layer.%d.x2", i);
 }

@@ -55,6 +55,7 @@ void eh_compare(const ph_graph *g, ph_syms syms, int64_t index_below, float boun
 /* ---- a language model ---- */
 typedef struct eh_lm {
     int      layers, d, heads, kv_heads, head, ff, vocab, window, is_pairs, has_bias, is_visual;
+    int      factors;  /* 1: what is added to the rows is halved first */
     int      normed;   /* 1: odd layers norm their heads, and what they add to the rows; 2: all layers */
     int      together; /* the first tokens all see each other, in both directions */
     ph_dtype weights, norms, embed, kv;
