@@ -1,6 +1,7 @@
 /* cmd_verify.c - reference cases, a line a case, and how many hold. */
 #include "cli/command.h"
 
+#include "engine/engine.h"
 #include "kernels/kernels.h"
 #include "measure/verify.h"
 
@@ -11,7 +12,7 @@
 
 typedef struct job {
     ph_verify_options how;
-    const char       *kv, *root;
+    const char       *kv, *unfuse, *root;
     int               is_json, is_verbose;
 } job;
 
@@ -67,7 +68,7 @@ static ph_rc settle(job *j, ph_err *err) {
     j->how.real_gguf = getenv("PINHOLE_REAL_GGUF");
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))
         return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", j->kv);
-    return PH_OK;
+    return ph_fusions_of(j->unfuse, &j->how.unfused, err);
 }
 
 static ph_rc verify(job *j, const char *path, ph_err *err) {
@@ -101,6 +102,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--fast", 0, NULL,
          "meet block-typed weights by integers, as `run` does, with limits ten times as wide", PH_OPTION_FLAG,
          &j.how.is_fast},
+        {"--unfuse", 0, "LIST",
+         "joins of steps that are not done: all, or some of norm, group, act, gate, ...", PH_OPTION_TEXT,
+         &j.unfuse},
         {"--tight", 0, NULL, "hold logits to what a clean f32 engine reaches", PH_OPTION_FLAG,
          &j.how.is_tight},
         {"--filter", 0, "WORD", "only cases whose folder or name holds this", PH_OPTION_TEXT, &j.how.filter},

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "flow/flow.h"
+#include "measure/probe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -255,12 +256,10 @@ static ph_rc scores(bench *b, ph_err *err) {
 
 static ph_rc open_session(bench *b, ph_err *err) {
     const ph_model    *m = b->model;
-    ph_session_options o = {.threads = b->r->how->threads,
-                            .kv_dtype = b->r->how->kv,
-                            .isa = b->r->how->isa,
-                            .alpha = PH_ALPHA_DROP,
-                            .all_logits = 1,
-                            .tap = b->tap};
+    ph_session_options o = ph_verify_session(b->r->how);
+    o.alpha = PH_ALPHA_DROP;
+    o.all_logits = 1;
+    o.tap = b->tap;
     if (!m->spec.embed.d)
         return PH_FAIL(err, PH_EMISMATCH, "the reference holds vectors, but %s answers", m->source.path);
     for (int i = 0; i <= m->spec.text.n_layers; i++) add_tap(b, m->language, "hidden.", i);

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "flow/flow.h"
+#include "measure/probe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -57,10 +58,8 @@ static ph_rc open_model(desk *d, const char *dir, const char *name, ph_err *err)
 }
 
 static ph_rc open_desk(desk *d, const char *dir, const char *name, ph_err *err) {
-    const ph_verify_options *how = d->r->how;
     PH_TRY(open_model(d, dir, name, err));
-    const ph_session_options o = {
-        .threads = how->threads, .chunk = how->chunk, .kv_dtype = how->kv, .isa = how->isa};
+    const ph_session_options o = ph_verify_session(d->r->how);
     PH_TRY(ph_session_open(&d->session, d->model, &o, err));
     PH_TRY(ph_turn_open(&d->turn, d->session, err));
     return ph_arena_open_growing(&d->arena, 16 << 10, err);

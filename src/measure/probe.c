@@ -110,16 +110,21 @@ const ph_seen *ph_probe_seen(const ph_probe *p, const char *value) {
 
 /* ---- sessions ---- */
 
+ph_session_options ph_verify_session(const ph_verify_options *how) {
+    return (ph_session_options){.threads = how->threads,
+                                .chunk = how->chunk,
+                                .kv_dtype = how->kv,
+                                .isa = how->isa,
+                                .is_exact = !how->is_fast,
+                                .unfused = how->unfused};
+}
+
 ph_rc ph_probe_open(ph_probe *p, const ph_model *m, const ph_verify_options *how, int with_taps,
                     ph_err *err) {
     *p = (ph_probe){.model = m};
-    ph_session_options o = {.threads = how->threads,
-                            .chunk = how->chunk,
-                            .kv_dtype = how->kv,
-                            .isa = how->isa,
-                            .is_exact = !how->is_fast,
-                            .alpha = PH_ALPHA_DROP};
-    ph_rc              rc = ph_arena_open_growing(&p->arena, 16 << 10, err);
+    ph_session_options o = ph_verify_session(how);
+    o.alpha = PH_ALPHA_DROP;
+    ph_rc rc = ph_arena_open_growing(&p->arena, 16 << 10, err);
     if (!rc) rc = ph_arena_open_growing(&p->answer_arena, 64 << 10, err);
     if (!rc) rc = ph_session_open(&p->plain, m, &o, err);
     if (!rc && with_taps) {

@@ -49,6 +49,9 @@ typedef struct ph_probe {
     size_t         n_text;
 } ph_probe;
 
+/* Sessions of every kind of case begin as this says. */
+ph_session_options ph_verify_session(const ph_verify_options *how);
+
 /* Errors: those of ph_session_open.  with_taps 0: plain only. */
 ph_rc ph_probe_open(ph_probe *p, const ph_model *m, const ph_verify_options *how, int with_taps, ph_err *err);
 void  ph_probe_close(ph_probe *p); /* accepts a zeroed one */

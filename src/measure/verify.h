@@ -22,6 +22,7 @@ typedef struct ph_verify_options {
     int      threads, chunk; /* as ph_session_options; 0: its defaults */
     ph_dtype kv;             /* PH_F32, or PH_F16: with the reference's loose limits */
     int is_fast; /* block-typed weights meet rows of 16 bits, as users run them: limits ten times as wide */
+    unsigned    unfused;   /* bits 1 << PH_FUSE_*: steps that are not joined; the same numbers */
     const char *isa;       /* NULL: the best */
     int         is_tight;  /* logits_atol_tight instead of logits_atol */
     const char *filter;    /* only cases whose "folder/name" holds this; NULL: all */

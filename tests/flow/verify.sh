@@ -4,7 +4,7 @@ cd "$(dirname "$0")/../.." || exit 1
 V="${PINHOLE:-build/pinhole} verify"
 passed=0 failed=0
 out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+trap 'rm -f "$out" "$out.fused"' EXIT
 
 # least number of cases that must pass, then what to run
 holds() {
@@ -31,6 +31,11 @@ holds 20 $V --tight --chunk 1 -t 4 tests/golden/set/models
 holds 20 $V --kv f16 tests/golden/set/models
 holds 6 $V tests/golden/set/models/vlm_idefics3/golden
 holds 1 $V --filter vlm_llava15/scene tests/golden/set
+# Joins are not to be seen: the same lines with the same figures.
+one=tests/golden/set/models/vlm_llava15
+holds 5 $V --unfuse all $one
+$V $one > "$out.fused" && $V --unfuse all $one > "$out" && cmp -s "$out.fused" "$out" && passed=$((passed + 1)) ||
+    { failed=$((failed + 1)) && echo "--unfuse all gives other figures" && diff "$out.fused" "$out" | head -n 4; }
 for isa in ref avx2 avx512 neon; do
     # An instruction set that this processor lacks is refused, not replaced.
     PINHOLE_ISA=$isa $V tests/golden/chat > "$out" 2>&1

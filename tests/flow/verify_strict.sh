@@ -64,6 +64,7 @@ mkdir empty && expect 1 "no reference case ran" "an empty folder" empty
 expect 3 "no such folder" "a folder that is missing" nowhere
 "$pinhole" verify > out 2>&1; [ $? = 2 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "no folder: not exit 2"; }
 PINHOLE_ISA=nosuch "$pinhole" verify empty > out 2>&1; [ $? = 2 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "an unknown instruction set: not exit 2"; }
+"$pinhole" verify --unfuse norm,nix empty > out 2>&1; [ $? = 2 ] && grep -q "no fusion 'nix'; known are all norm" out && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "an unknown fusion: $(cat out)"; }
 # JSON: one object a line and nothing else, the sums last.
 "$pinhole" verify --json "$set/$model" > out 2> err
 if [ "$(grep -c '^{"kind":"model".*"verdict":"ok".*}$' out)" = 5 ] && [ "$(tail -n 1 out)" = '{"passed":5,"failed":0,"skipped":0}' ] && [ "$(wc -l < out)" = 6 ]; then
