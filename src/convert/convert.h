@@ -1,7 +1,7 @@
 /* convert.h - checkpoints from one container to another, and weights into block types.
  *
- *     Hugging Face directory ─┐            ┌─► .gguf (+ the vision part's own), or one that carries the
- * directory .gguf (+ mmproj)       ─┴─ convert ──┴─► Hugging Face directory
+ *     Hugging Face directory ─┐            ┌─► .gguf (+ the vision part's own), or one carrying the directory
+ *     .gguf (+ mmproj)       ─┴─ convert ──┴─► Hugging Face directory
  *
  * Weights stream: a few megabytes are held, whatever the model's size.  Nothing
  * is lost on the way: what the other container has no place for (names and types

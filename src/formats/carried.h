@@ -4,9 +4,9 @@
  *     tokenizer.huggingface.json   tokenizer.json
  *     pinhole.original.NAME        each other small file: config.json, chat_template.jinja ...
  *     pinhole.original.tensors     a line a tensor, in the file's order: "BF16 model.norm.weight"
- *     pinhole.original.shapes      a line a tensor: "[64, 3, 2, 14, 14]" where GGUF cannot say it, else
- * empty; only in files that have such a tensor tensors                      as the directory has them, under
- * names of at most 63 bytes
+ *     pinhole.original.shapes      a line a tensor: "[64, 3, 2, 14, 14]" where GGUF cannot say it,
+ *                                  else empty; only in files that have such a tensor
+ *     tensors                      as the directory has them, under names of at most 63 bytes
  *
  * The key names are those of a converted file (gguf.h), which has them for the way back; here a model is read
  * by them.  What GGUF has no number for stands in the whole numbers of the same size, what has more than four

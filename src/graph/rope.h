@@ -12,13 +12,17 @@
 #include "graph/kv.h"
 
 /* Attributes of pinhole.RopeAngles, by kind ("scaling"):
- *   all      dim (int, even: rotated elements of a head), theta (float), mrope (ints: t, h, w sections that
- * sum to dim/2; missing: one position), restart (int: 1: each section counts its frequencies from 0, over
- * twice its own length: the 2-D rope of vision towers), attention_factor (float; missing or 0: the kind's
- * own) none     - linear   factor llama3   factor, low_freq_factor, high_freq_factor, original_context (int)
- *   yarn     factor, original_context, beta_fast (32), beta_slow (1), mscale, mscale_all_dim, truncate (int,
- * 1) factors  freq_factors (floats [dim/2]): each wavelength is stretched by its own (longrope; GGUF's
- * rope_freqs)
+ *   all      dim (int, even: rotated elements of a head), theta (float),
+ *            mrope (ints: t, h, w sections that sum to dim/2; missing: one position),
+ *            restart (int: 1: each section counts its frequencies from 0, over twice its own length: the
+ *            2-D rope of vision towers), attention_factor (float; missing or 0: the kind's own)
+ *   none     -
+ *   linear   factor
+ *   llama3   factor, low_freq_factor, high_freq_factor, original_context (int)
+ *   yarn     factor, original_context, beta_fast (32), beta_slow (1), mscale, mscale_all_dim,
+ *            truncate (int, 1)
+ *   factors  freq_factors (floats [dim/2]): each wavelength is stretched by its own (longrope; GGUF's
+ *            rope_freqs)
  */
 typedef enum ph_rope_kind {
     PH_ROPE_NONE,

@@ -39,15 +39,18 @@ typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restr
 #define PH_LINEAR_SCRATCH(k)   (PH_LINEAR_SCRATCH_ROWS * (size_t)(k))
 
 /* rows16_of     rows of x to 16 bits in two planes of 8, 32 elements a scale:
- *                   d = max |x| / 32512,  q = round(x / d) to nearest even,  q = 256 hi + lo,  lo in -128 ..
- * 127 s = the sums of q over 16 elements.  A block with a NaN or an infinity gets d = NaN, q = 0; one whose
- * largest is below 2^-110 becomes 0.  k is a multiple of 32. Eight bits would do for large models and spoil
- * small ones; the second plane costs little where reading the weights is what takes time. dot_T         y[r,
- * c] = sum_k x[r, k] w[c, k] by integers: within 32 elements (16 for Q6_K) the products of q and the stored
- * integers are summed exactly; then, block by block along k, with one rounding each:  y = fma(d_w * d_x,
- * (float)sum, y);   types with a minimum m:  y = fma(m, d_x * s, y). Every instruction set gives the same
- * bits.  k a multiple of T's block. scratch: PH_DOT_SCRATCH(k) bytes, 64-byte aligned, private to the caller.
- */
+ *                   d = max |x| / 32512,  q = round(x / d) to nearest even,
+ *                   q = 256 hi + lo,  lo in -128 .. 127,  s = the sums of q over 16 elements.
+ *               A block with a NaN or an infinity gets d = NaN, q = 0; one whose largest is below 2^-110
+ *               becomes 0.  k is a multiple of 32.
+ *               Eight bits would do for large models and spoil small ones; the second plane costs little
+ *               where reading the weights is what takes time.
+ * dot_T         y[r, c] = sum_k x[r, k] w[c, k] by integers: within 32 elements (16 for Q6_K) the products
+ *               of q and the stored integers are summed exactly; then, block by block along k, with one
+ *               rounding each:
+ *                   y = fma(d_w * d_x, (float)sum, y);   types with a minimum m:  y = fma(m, d_x * s, y).
+ *               Every instruction set gives the same bits.  k a multiple of T's block.
+ *               scratch: PH_DOT_SCRATCH(k) bytes, 64-byte aligned, private to the caller. */
 struct ph_kernels;
 typedef struct ph_rows16 {
     int8_t  *hi, *lo; /* [rows, k] */
@@ -71,15 +74,18 @@ ph_rows16 ph_rows16_in(void *memory, size_t rows, size_t k);
  *               for each query i < n_q and key j in [lo[i], hi[i]):
  *                   s = scale * q[i] . k[j];  if (softcap > 0) s = softcap * tanh(s / softcap)
  *                   (m, l, acc)[i] absorb (s, v[j])
- *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride, stored
- * as T (strides are multiples of its block; a row's last block may be partly empty, with zeros); m, l: [n_q];
- * acc: [n_q, dv], packed. Q4_1 alone has its keys by channel: k: [d, 64] stride k_stride, all 64 keys
- * readable whatever lo and hi are. Stored numbers are widened with at most one rounding.  Start with m =
- * -INFINITY, l = 0, acc = 0; the answer is acc / l after the last block (l = 0: no key was seen).  Block
- * borders change the last bits, so callers keep them fixed (64 keys). A query with hi[i] <= lo[i] is left as
- * it was; otherwise hi[i] - lo[i] <= PH_ATTEND_KEYS. A key whose score is -inf weighs 0, also before any
- * other was seen; NaN passes into l and acc. Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j
- * sum |scale q k_j|) * max_j |v_j|. */
+ *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride,
+ *               stored as T (strides are multiples of its block; a row's last block may be partly empty,
+ *               with zeros); m, l: [n_q]; acc: [n_q, dv], packed.  Q4_1 alone has its keys by channel:
+ *               k: [d, 64] stride k_stride, all 64 keys readable whatever lo and hi are.
+ *               Stored numbers are widened with at most one rounding.
+ *               Start with m = -INFINITY, l = 0, acc = 0; the answer is acc / l after the last block (l = 0:
+ *               no key was seen).  Block borders change the last bits, so callers keep them fixed (64 keys).
+ *               A query with hi[i] <= lo[i] is left as it was; otherwise hi[i] - lo[i] <= PH_ATTEND_KEYS.
+ *               A key whose score is -inf weighs 0, also before any other was seen; NaN passes into l and
+ *               acc.
+ *               Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j sum |scale q k_j|) *
+ *               max_j |v_j|. */
 #define PH_ATTEND_KEYS 64
 typedef struct ph_attend {
     float         *acc, *m, *l;
@@ -106,12 +112,15 @@ ph_attend_fn *ph_attend_of(const struct ph_kernels *k, ph_dtype t);
  *               Error: at most 4 * FLT_EPSILON * |x|; the limits at +-inf are exact.
  * relu, add, mul, scale (y = a x)      elementwise, may be in place; correctly rounded
  * add_row       y[r, :] = x[r, :] + b[:]                       may be in place; correctly rounded
- * softmax       per row of n, may be in place; a row of -inf only gives zeros, one with NaN or +inf gives
- * NaNs Error: at most 2 * FLT_EPSILON * (4 + max x - x[i]) * y[i]. rope          rotate pairs of x[heads, d]
- * (first 2*half elements of each head) by cos, sin [half]; interleaved: pairs (2i, 2i+1), else (i, i + half).
- * In place. Error: at most 2 * FLT_EPSILON * (|a cos| + |b sin|). argmax        index of the first largest of
- * x[n]; NaN never wins; 0 if there is nothing but NaN f16_of, f32_of_f16   convert n elements, round to
- * nearest even; NaN stays NaN All bounds plus FLT_MIN: what lies below it may become 0. */
+ * softmax       per row of n, may be in place; a row of -inf only gives zeros, one with NaN or +inf NaNs
+ *               Error: at most 2 * FLT_EPSILON * (4 + max x - x[i]) * y[i].
+ * rope          rotate pairs of x[heads, d] (first 2*half elements of each head) by cos, sin [half];
+ *               interleaved: pairs (2i, 2i+1), else (i, i + half).  In place.
+ *               Error: at most 2 * FLT_EPSILON * (|a cos| + |b sin|).
+ * argmax        index of the first largest of x[n]; NaN never wins; 0 if there is nothing but NaN
+ * f16_of, f32_of_f16   convert n elements, round to nearest even; NaN stays NaN
+ *
+ * All bounds plus FLT_MIN: what lies below it may become 0. */
 typedef struct ph_kernels {
 #define PH_KERNEL(name, args) void(*name) args;
 #include "kernels/kernels.def"

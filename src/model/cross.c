@@ -2,8 +2,9 @@
  *
  *     cross graph, once a picture      visual [R, d_in] ─┬─ k (norm) ─┬─ CachedAttention: append only
  *                                        per cross layer └─ v ────────┘
- *     language graph, every row        x ─ norm ─ q (norm) ─ CachedAttention: attend only ─ o ─ * tanh(gate)
- * ─ Add ─ norm ─ feed-forward ─ (* cross_seen) ─ * tanh(gate) ─ Add
+ *     language graph, every row        x ─ norm ─ q (norm) ─ CachedAttention: attend only ─ o
+ *                                        ─ * tanh(gate) ─ Add ─ norm ─ feed-forward ─ (* cross_seen)
+ *                                        ─ * tanh(gate) ─ Add
  *
  * The keys and values of pictures stand in a cache of their own (PH_STATE_CROSS), filled when a picture is
  * new to the sequence; a step reads them and adds none.  A row that sees nothing gets zero from attention,

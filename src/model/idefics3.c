@@ -5,8 +5,9 @@
  * A split picture stands in the prompt as its grid of tiles, row by row, each with
  * its place, then the whole picture once more:
  *
- *     <fake_token_around_image><row_1_col_1> run ... \n  ...  \n<fake_token_around_image><global-img> run
- * <fake_token_around_image>
+ *     <fake_token_around_image><row_1_col_1> run ... \n
+ *     ...
+ *     \n<fake_token_around_image><global-img> run <fake_token_around_image>
  *
  * Source: arXiv:2408.12637, arXiv:2504.05299; reference: transformers modeling_idefics3.py,
  * processing_idefics3.py.

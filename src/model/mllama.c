@@ -2,8 +2,9 @@
  *
  *     pixels [I, 3, s, s] ─ Conv ─ + tile form ─ CLS ─ + positions ─ norm ─ rows of zeros up to P = 8k
  *       ─ [I/T, T*P, d] layers ─ norm ─ + tile form ─ gated global layers ─ [I, N, d] ─┐
- *                          └─ outputs of some of them, element by element ─────────────┴─ features [I, N,
- * (1+k) d] visual [I, N, d_model] = Linear(features);  the decoder's cross layers attend to them (cross.c)
+ *                          └─ outputs of some of them, element by element ─────────────┴─ features
+ *     features [I, N, (1+k) d] ─ Linear ─ visual [I, N, d_model]: the decoder's cross layers attend to them
+ *                                                                 (cross.c)
  *
  * T tiles make a picture, blank ones among them; they see each other.  Only blank places (tiles and the rows
  * of zeros) do not see blank places, as in the reference.  A tile's learned forms depend on the grid it is in

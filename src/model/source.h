@@ -28,6 +28,9 @@ typedef struct ph_source {
     ph_arena    arena;     /* small things that live as long as the model */
 } ph_source;
 
+/* Open a Hugging Face directory, or a GGUF file with the file of its vision part (NULL: none).
+ * Errors: those of the readers; PH_EUSAGE --mmproj with a directory or a file that carries one; PH_EMISMATCH
+ * an mmproj that is none. */
 ph_rc ph_source_open(ph_source *s, const char *path, const char *mmproj, ph_err *err);
 void  ph_source_close(ph_source *s);
 /* What the bytes stand in: "gguf" or "safetensors". */
@@ -35,10 +38,6 @@ const char *ph_source_container(const ph_source *s);
 
 const ph_weights *ph_source_weights(const ph_source *s);        /* of the language model, or of everything */
 const ph_weights *ph_source_vision_weights(const ph_source *s); /* GGUF: of the vision file */
-
-/* Open a Hugging Face directory, or a GGUF file with the file of its vision part (NULL: none).
- * Errors: those of the readers; PH_EUSAGE --mmproj with a directory or a file that carries one; PH_EMISMATCH
- * an mmproj that is none. */
 
 /* GGUF, our own: ids of all tokens that end an answer.  The field's files name one, and tools know the
  * others. */

@@ -3,8 +3,9 @@
  *     mels [I, m, 2T] ─ turn ─ three frames side by side ─ Linear ─ gelu         (a convolution of width 3)
  *                            ─ the same, every other frame ─ Linear ─ gelu ─ + positions ─ [I, T, d]
  *       ─ layers ─ norm ─ features [I, T, d] = visual
- *     ids [R] ─ Gather + Gather(positions) ─ norm ─ attention ─ Add ─ norm ─ cross attention ─ Add ─ norm ─
- * fc ─ Add ─ norm ─ head, the embedding table ─ logits
+ *     ids [R] ─ Gather + Gather(positions)
+ *       ─ norm ─ attention ─ Add ─ norm ─ cross attention ─ Add ─ norm ─ fc ─ Add                  (a layer)
+ *       ─ norm ─ head, the embedding table ─ logits
  *
  * Every row sees the whole sound.  Layer norms have PyTorch's epsilon, which no key changes.
  *

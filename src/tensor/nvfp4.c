@@ -1,7 +1,7 @@
 /* nvfp4.c - 64 numbers of four bits (E2M1): four parts of 16, each with a scale of eight bits.
  *
- *     u8 s[4], u8 q[32]        x = scale(s[part]) level[q];  8 bytes of q a part, byte i holds element i low,
- * i + 8 high
+ *     u8 s[4], u8 q[32]        x = scale(s[part]) level[q]
+ *     q:     8 bytes a part, byte i holds element i low, i + 8 high
  *
  * A scale is E4M3 without its sign, halved, since the levels are E2M1's own
  * doubled (fp4.h); the pattern of NaN, 127, is 0.

@@ -1,9 +1,11 @@
 /* tokspm.c - reads a SentencePiece tokenizer.model: a protobuf of which a dozen fields matter.
  *
- *     1 pieces (repeated): 1 piece, 2 score (f32), 3 type (1 normal 2 unknown 3 control 4 user 5 unused 6
- * byte) 2 trainer_spec: 3 model_type (1 unigram, 2 BPE), 24 whitespace as suffix, 35 byte_fallback, 40
- * unk_id, 41 bos_id, 42 eos_id 3 normalizer_spec: 2 precompiled_charsmap, 3 add_dummy_prefix, 4
- * remove_extra_whitespaces, 5 escape_whitespaces
+ *     1 pieces (repeated)   1 piece, 2 score (f32),
+ *                           3 type (1 normal, 2 unknown, 3 control, 4 user, 5 unused, 6 byte)
+ *     2 trainer_spec        3 model_type (1 unigram, 2 BPE), 24 whitespace as suffix, 35 byte_fallback,
+ *                           40 unk_id, 41 bos_id, 42 eos_id
+ *     3 normalizer_spec     2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
+ *                           5 escape_whitespaces
  *
  * The reader walks fields and never trusts a length.  Added tokens, BOS and EOS follow transformers'
  * conversion of such files (convert_slow_tokenizer.py), tokenizer_config.json beside it.

@@ -2,6 +2,7 @@
  *
  *     ffmpeg.c          the libraries, the opened file
  *     ffmpeg_walk.c     packets to frames: which are decoded, which are kept, and what that may cost
+ *     ffmpeg_pick.c     the packets of a stream listed, and only those decoded that chosen frames need
  *     ffmpeg_frame.c    a frame to a bitmap: colours, turning
  */
 #ifndef PH_VIDEO_FFMPEG_H

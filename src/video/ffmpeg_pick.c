@@ -2,8 +2,7 @@
  *
  *     packets   K p p b p | K p p p | K p p p p | K b p ...        K: keyframe
  *     chosen          *                   *         *
- *     decoded   └─────┘             └─────┘     └───┘              a run each, from a keyframe to what is
- * chosen
+ *     decoded   └─────┘             └─────┘     └───┘              a run each: keyframe to chosen
  *
  * Packets are read one after the other and most are dropped: no container's index of seek points is believed.
  * A frame is known by its time stamp; frame k is the k-th in time.  That holds for streams of which each

@@ -1,7 +1,7 @@
 /* ffmpeg_walk.c - packets to frames: how many there are, which are kept, what that may cost.
  *
- *     packets ─ listed ─┬─ of a kind whose packets are its frames: only what chosen frames stand on is
- * decoded └─ else, or if that shows no such file:    all is decoded, and counted
+ *     packets ─ listed ─┬─ packets are frames, by its kind: only what chosen frames stand on is decoded
+ *                       └─ else, or where that fails:       all is decoded, and counted
  *
  * A container may not say how many frames it holds, or say it wrong.  Where decoding counts another number
  * than was thought, the choice is made again.

@@ -1,8 +1,8 @@
 /* op_rotary.c - RotaryEmbedding (opset 23): pairs of each head rotated by given cos and sin.
  *
- *     x [R, H*D]      cos, sin [R, h]                          num_heads           the form of our language
- * graphs x [B, T, H*D]   cos, sin [B, T, h], or [P, h] with positions [B, T]          num_heads x [B, H, T,
- * D]  the same caches
+ *     x [R, H*D]      cos, sin [R, h]                               num_heads; what our language graphs have
+ *     x [B, T, H*D]   cos, sin [B, T, h], or [P, h] with positions [B, T]     num_heads
+ *     x [B, H, T, D]  the same caches
  *
  * h is half of rotary_embedding_dim (0: of D); what lies behind it in a head is copied.
  */

@@ -6,8 +6,9 @@
  *
  *   arrange(out[8], q[4][2])       32 bytes of four columns, in the order that sums wants
  *   sums(out[2], w[8], hi, lo, is_halved)
- *                                  of four columns: 256 hi . w + lo . w over 32 elements in out[0]; is_halved
- * (a constant): over the first 16 in out[0], over the others in out[1]
+ *                                  of four columns: 256 hi . w + lo . w over 32 elements in out[0];
+ *                                  is_halved (a constant): over the first 16 in out[0], over the others in
+ *                                  out[1]
  */
 #ifndef PH_KERNELS_NEON_NEON_DOTS_H
 #define PH_KERNELS_NEON_NEON_DOTS_H

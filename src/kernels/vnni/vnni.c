@@ -2,10 +2,10 @@
  *
  * Sixteen columns go together, a lane each.  Of 32 elements of each column
  *
- *     one row       a column's bytes meet the row's two planes (vpdpbusd), eight partial sums a column; a
- * small tree of additions turns sixteen columns' partial sums into one vector of sums more rows     the bytes
- * of sixteen columns are interleaved once, four of each column a lane, into scratch; then four bytes of a row
- * meet all sixteen columns at once
+ *     one row       a column's bytes meet the row's two planes (vpdpbusd), eight partial sums a column;
+ *                   a small tree of additions turns sixteen columns' partial sums into one vector of sums
+ *     more rows     the bytes of sixteen columns are interleaved once, four of each column a lane, into
+ *                   scratch; then four bytes of a row meet all sixteen columns at once
  *
  * and either way sum, scale and rounding are those of ref_dot.c, lane by lane: the bits are the same.
  *
