@@ -188,6 +188,7 @@ check-style: ## floors, tables, names, text, links, format
 	@tools/check_links.sh
 	@tools/doc_errors.sh --check
 	@tools/doc_adr.sh --check
+	@tools/mutate.sh --check
 	@tools/format.sh --check
 format: ## apply .clang-format
 	@tools/format.sh

@@ -111,6 +111,7 @@ step style-text tools/check_text.sh
 step style-links tools/check_links.sh
 step style-docs tools/doc_errors.sh --check
 step style-adr tools/doc_adr.sh --check
+step style-mutations tools/mutate.sh --check
 step style-format tools/format.sh --check
 
 step build mk BUILD="$BUILD" CC="$CC" WERROR=-Werror build unit-programs
