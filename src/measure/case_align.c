@@ -257,6 +257,7 @@ static ph_rc scores(bench *b, ph_err *err) {
 static ph_rc open_session(bench *b, ph_err *err) {
     const ph_model    *m = b->model;
     ph_session_options o = ph_verify_session(b->r->how);
+    o.chunk = 0; /* a text in one run: what is seen of a run replaces what was seen before */
     o.alpha = PH_ALPHA_DROP;
     o.all_logits = 1;
     o.tap = b->tap;
