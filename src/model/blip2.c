@@ -136,6 +136,11 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
 }
 
 static const char *const hf_prefix[] = {"language_model.model.", "language_model.", "vision_model.", ""};
+static const ph_tower_defaults tower_defaults[] = {
+    {"blip_2_vision_model", PH_ACT_GELU, 1e-6, 39, 1408, 16, 6144, 224, 14},
+    {.type = NULL},
+};
+
 static const char *const types[] = {"blip-2", NULL};
 
 const ph_family ph_family_blip2 = {
@@ -149,6 +154,7 @@ const ph_family ph_family_blip2 = {
     .hf_class = "Blip2ForConditionalGeneration",
     .hf_prefix = hf_prefix,
     .hf_vision = "blip_2_vision_model",
+    .tower_defaults = tower_defaults,
     .template_ = "blip2",
     .source = "arXiv:2301.12597; transformers modeling_blip_2.py",
 };

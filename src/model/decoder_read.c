@@ -71,37 +71,24 @@ static ph_rc read_extras(const ph_keys *k, const ph_source *s, ph_decoder *d, ph
     return PH_OK;
 }
 
-/* The text_config of a composite model may leave out what is its class's default; 0: it must be there, or
- * follows from the others. */
-static const struct size {
-    const char *type;
-    int         layers, d, heads, kv_heads, d_head, d_ff, vocab, context;
-} defaults[] = {
-    {"gemma3_text", 26, 2304, 8, 4, 256, 9216, 262208, 131072},
-    {"llama", 32, 4096, 32, 0, 0, 11008, 32000, 2048},
-    {"mistral", 32, 4096, 32, 8, 0, 14336, 32000, 131072},
-    {"qwen2", 32, 4096, 32, 0, 0, 22016, 151936, 32768},
-    {NULL, 0, 0, 0, 0, 0, 0, 0, 2048},
-};
-
 static ph_rc read_size(const ph_keys *k, const char *name, int most, int otherwise, int *out, ph_err *err) {
     if (!otherwise) return ph_keys_int(k, name, 1, most, out, err);
     return ph_keys_int_or(k, name, 1, most, otherwise, out, err);
 }
 
-static const struct size *defaults_of(const ph_keys *k, const ph_source *s) {
-    const char        *type = s->is_gguf ? NULL : ph_keys_type(k);
-    const struct size *c = defaults;
-    ph_json            root = s->is_gguf ? (ph_json){0} : ph_json_root(&s->hf.config);
-    /* A model of text alone says everything. */
-    if (s->is_gguf || !ph_json_has(&root, "text_config")) type = NULL;
-    while (c->type && (!type || strcmp(type, c->type))) c++;
-    return c;
+/* The text_config of a composite model may leave out what is its class's default; a model of text alone says
+ * everything. */
+static const ph_decoder_defaults *defaults_of(const ph_keys *k, const ph_source *s) {
+    static const ph_decoder_defaults none = {.context = 2048};
+    ph_json                          root = s->is_gguf ? (ph_json){0} : ph_json_root(&s->hf.config);
+    const ph_decoder_defaults       *own = s->text_family ? s->text_family->defaults : NULL;
+    const char *type = s->is_gguf || !ph_json_has(&root, "text_config") ? NULL : ph_keys_type(k);
+    return own && type && !strcmp(type, own->type) ? own : &none;
 }
 
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
-    const struct size *c = defaults_of(k, s);
-    double             eps, part;
+    const ph_decoder_defaults *c = defaults_of(k, s);
+    double                     eps, part;
     *d = (ph_decoder){0};
     PH_TRY(read_size(k, "num_hidden_layers", PH_LAYERS_MAX, c->layers, &d->n_layers, err));
     d->n_kinds = 1;

@@ -4,9 +4,10 @@
  *                ├─ keys   GGUF metadata of the language and of the vision part
  *                └─ config config.json
  *
- * The dictionaries of names.c and keys.c, walked the other way: what a family
- * needs beside its spec are a few words of data in its ph_family, so nothing
- * outside this room names a family.
+ * The dictionaries of names.c and keys.c, walked the other way.  These files write
+ * what a spec says; what only one family has stands in its file: rows of names
+ * and keys, and two hooks (export_keys, export_config) that write with the
+ * helpers at the end of this header.
  */
 #ifndef PH_MODEL_EXPORT_H
 #define PH_MODEL_EXPORT_H
@@ -76,5 +77,20 @@ ph_rc ph_export_config(json_t **out, const ph_model *m, const char *dtype, ph_er
 json_t *ph_export_preprocessor(const ph_model *m);
 /* video_preprocessor_config.json; NULL: frames are prepared as pictures are, or it takes none. */
 json_t *ph_export_video_preprocessor(const ph_model *m);
+
+/* ---- for the hooks of families ---- */
+
+/* GGUF keys under their whole names: u32, f32, a text. */
+void ph_export_put_int(ph_gguf_meta *to, const char *name, int64_t value);
+void ph_export_put_real(ph_gguf_meta *to, const char *name, double value);
+void ph_export_put_word(ph_gguf_meta *to, const char *name, const char *word);
+/* Members of a JSON object; a real as the shortest decimal that is still this float. */
+void ph_export_set_int(json_t *o, const char *name, int64_t value);
+void ph_export_set_real(json_t *o, const char *name, double value);
+void ph_export_set_text(json_t *o, const char *name, const char *word); /* NULL: none */
+/* The id of a mark that the reference looks for beside pictures, where the tokenizer has it. */
+void ph_export_set_mark(json_t *o, const ph_model *m, const char *name, const char *text);
+/* An activation as configs call it. */
+const char *ph_export_act_name(ph_act act);
 
 #endif

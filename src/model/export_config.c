@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_int(json_t *o, const char *name, int64_t v) {
+void ph_export_set_int(json_t *o, const char *name, int64_t v) {
     json_object_set_new(o, name, json_integer(v));
 }
 
@@ -19,7 +19,7 @@ static void set_bool(json_t *o, const char *name, int v) {
     json_object_set_new(o, name, json_boolean(v));
 }
 
-static void set_text(json_t *o, const char *name, const char *v) {
+void ph_export_set_text(json_t *o, const char *name, const char *v) {
     if (v) json_object_set_new(o, name, json_string(v));
 }
 
@@ -33,13 +33,18 @@ static json_t *real(double v) {
     return json_real(strtod(text, NULL));
 }
 
-static void set_real(json_t *o, const char *name, double v) {
+void ph_export_set_real(json_t *o, const char *name, double v) {
     json_object_set_new(o, name, real(v));
 }
 
-static const char *act_name(ph_act act) {
+const char *ph_export_act_name(ph_act act) {
     static const char *const names[] = {"silu", "gelu", "gelu_pytorch_tanh", "quick_gelu", "relu"};
     return names[act];
+}
+
+void ph_export_set_mark(json_t *o, const ph_model *m, const char *name, const char *text) {
+    int32_t id = ph_tokenizer_id(m->tokenizer, text, strlen(text));
+    if (id >= 0) ph_export_set_int(o, name, id);
 }
 
 /* ---- rotation ---- */
@@ -84,10 +89,10 @@ static ph_rc llama3_of_table(json_t *o, const ph_rope_spec *r, const ph_weight *
     if (fabs(high - round(high)) < 1e-2) high = round(high);
     if (fabs(context - round(context)) < 1e-2 * context) context = round(context);
     json_t *s = json_pack("{ss}", "rope_type", "llama3");
-    set_real(s, "factor", factor);
-    set_real(s, "low_freq_factor", low);
-    set_real(s, "high_freq_factor", high);
-    set_int(s, "original_max_position_embeddings", (int64_t)context);
+    ph_export_set_real(s, "factor", factor);
+    ph_export_set_real(s, "low_freq_factor", low);
+    ph_export_set_real(s, "high_freq_factor", high);
+    ph_export_set_int(s, "original_max_position_embeddings", (int64_t)context);
     json_object_set_new(o, "rope_scaling", s);
     return PH_OK;
 }
@@ -96,7 +101,7 @@ static ph_rc rope(json_t *o, const ph_model *m, ph_err *err) {
     const ph_rope_spec *r = &m->spec.text.kind[0].rope;
     const ph_weight    *table =
         m->source.is_gguf ? ph_weights_find(ph_source_weights(&m->source), "rope_freqs.weight") : NULL;
-    set_real(o, "rope_theta", r->theta);
+    ph_export_set_real(o, "rope_theta", r->theta);
     if (table) return llama3_of_table(o, r, table, err);
     int is_none = !strcmp(r->kind, "none");
     if (is_none && !r->mrope[0]) {
@@ -106,22 +111,22 @@ static ph_rc rope(json_t *o, const ph_model *m, ph_err *err) {
     json_t *s = json_pack("{ss}", "rope_type", is_none ? "default" : r->kind);
     json_object_set_new(o, "rope_scaling", s);
     if (r->mrope[0]) {
-        set_text(s, "type", is_none ? "default" : r->kind);
+        ph_export_set_text(s, "type", is_none ? "default" : r->kind);
         json_object_set_new(
             s, "mrope_section",
             json_pack("[III]", (json_int_t)r->mrope[0], (json_int_t)r->mrope[1], (json_int_t)r->mrope[2]));
     }
     if (is_none) return PH_OK;
-    set_real(s, "factor", r->factor);
-    set_int(s, "original_max_position_embeddings", (int64_t)r->original_context);
+    ph_export_set_real(s, "factor", r->factor);
+    ph_export_set_int(s, "original_max_position_embeddings", (int64_t)r->original_context);
     if (!strcmp(r->kind, "yarn")) {
-        set_real(s, "beta_fast", r->beta_fast);
-        set_real(s, "beta_slow", r->beta_slow);
-        if (r->attention_factor > 0) set_real(s, "attention_factor", r->attention_factor);
+        ph_export_set_real(s, "beta_fast", r->beta_fast);
+        ph_export_set_real(s, "beta_slow", r->beta_slow);
+        if (r->attention_factor > 0) ph_export_set_real(s, "attention_factor", r->attention_factor);
     }
     if (!strcmp(r->kind, "llama3")) {
-        set_real(s, "low_freq_factor", r->low_freq_factor);
-        set_real(s, "high_freq_factor", r->high_freq_factor);
+        ph_export_set_real(s, "low_freq_factor", r->low_freq_factor);
+        ph_export_set_real(s, "high_freq_factor", r->high_freq_factor);
     }
     return PH_OK;
 }
@@ -134,8 +139,8 @@ static void windows(json_t *o, const ph_decoder *d) {
     json_object_set_new(o, "sliding_window", window > 0 ? json_integer(window) : json_null());
     set_bool(o, "use_sliding_window", window > 0);
     if (d->n_kinds > 1) {
-        set_real(o, "rope_local_base_freq", d->kind[1].rope.theta);
-        set_int(o, "max_window_layers", 0);
+        ph_export_set_real(o, "rope_local_base_freq", d->kind[1].rope.theta);
+        ph_export_set_int(o, "max_window_layers", 0);
     }
     for (int i = 0; i < d->n_layers; i++)
         json_array_append_new(types, json_string(d->kind[d->layer_kind[i]].window > 0 ? "sliding_attention"
@@ -154,29 +159,29 @@ static const ph_family *text_family(const ph_model *m) {
 
 static ph_rc text_config(json_t *o, const ph_model *m, ph_err *err) {
     const ph_decoder *d = &m->spec.text;
-    set_text(o, "model_type", text_family(m)->types[0]);
-    set_int(o, "vocab_size", d->vocab);
-    set_int(o, "hidden_size", d->d_model);
-    set_int(o, "intermediate_size", d->d_ff);
-    set_int(o, "num_hidden_layers", d->n_layers);
-    set_int(o, "num_attention_heads", d->n_heads);
-    set_int(o, "num_key_value_heads", d->n_kv_heads);
-    set_int(o, "head_dim", d->d_head);
-    set_text(o, "hidden_act", act_name(d->act));
-    set_text(o, "hidden_activation", act_name(d->act));
-    set_int(o, "max_position_embeddings", d->context);
-    set_real(o, "rms_norm_eps", (double)d->norm_eps);
+    ph_export_set_text(o, "model_type", text_family(m)->types[0]);
+    ph_export_set_int(o, "vocab_size", d->vocab);
+    ph_export_set_int(o, "hidden_size", d->d_model);
+    ph_export_set_int(o, "intermediate_size", d->d_ff);
+    ph_export_set_int(o, "num_hidden_layers", d->n_layers);
+    ph_export_set_int(o, "num_attention_heads", d->n_heads);
+    ph_export_set_int(o, "num_key_value_heads", d->n_kv_heads);
+    ph_export_set_int(o, "head_dim", d->d_head);
+    ph_export_set_text(o, "hidden_act", ph_export_act_name(d->act));
+    ph_export_set_text(o, "hidden_activation", ph_export_act_name(d->act));
+    ph_export_set_int(o, "max_position_embeddings", d->context);
+    ph_export_set_real(o, "rms_norm_eps", (double)d->norm_eps);
     set_bool(o, "tie_word_embeddings", d->is_tied);
     set_bool(o, "attention_bias", d->has_qkv_bias);
     set_bool(o, "mlp_bias", d->has_mlp_bias);
     if (d->kind[0].rope.dim != d->d_head)
-        set_real(o, "partial_rotary_factor", (double)d->kind[0].rope.dim / d->d_head);
+        ph_export_set_real(o, "partial_rotary_factor", (double)d->kind[0].rope.dim / d->d_head);
     if (d->attn_scale > 0) {
         double scalar = 1 / ((double)d->attn_scale * (double)d->attn_scale);
         if (fabs(scalar - round(scalar)) < 1e-4 * scalar)
-            set_int(o, "query_pre_attn_scalar", (int64_t)round(scalar));
+            ph_export_set_int(o, "query_pre_attn_scalar", (int64_t)round(scalar));
         else
-            set_real(o, "query_pre_attn_scalar", scalar);
+            ph_export_set_real(o, "query_pre_attn_scalar", scalar);
     }
     json_object_set_new(o, "attn_logit_softcapping",
                         d->attn_softcap > 0 ? real((double)d->attn_softcap) : json_null());
@@ -197,51 +202,24 @@ static void ids(json_t *o, const ph_model *m) {
 
 /* ---- vision ---- */
 
-/* Towers over packed patches have words of their own. */
-static void packed_config(json_t *o, const ph_model *m) {
-    const ph_packed *p = &m->spec.packed;
-    const ph_tower  *t = &m->spec.tower;
-    set_int(o, "depth", t->n_layers);
-    set_int(o, "num_heads", t->n_heads);
-    set_int(o, "in_channels", 3);
-    set_int(o, "spatial_patch_size", t->patch);
-    set_int(o, "spatial_merge_size", p->merge);
-    set_int(o, "temporal_patch_size", p->temporal);
-    if (p->is_gated) {
-        set_int(o, "out_hidden_size", m->spec.bridge.d_out);
-    } else { /* hidden_size is the language model's there */
-        set_int(o, "embed_dim", t->d);
-        set_int(o, "hidden_size", m->spec.bridge.d_out);
-        set_real(o, "mlp_ratio", (double)t->d_ff / t->d);
-    }
-    if (p->tokens_per_second) set_int(o, "tokens_per_second", p->tokens_per_second);
-    if (!p->window) return;
-    json_t *full = json_array();
-    for (int i = 0; i < t->n_layers; i++)
-        if (p->is_full[i]) json_array_append_new(full, json_integer(i));
-    set_int(o, "window_size", (int64_t)p->window * p->merge * t->patch);
-    json_object_set_new(o, "fullatt_block_indexes", full);
-}
-
 static json_t *vision_config(const ph_model *m) {
     const ph_tower *t = &m->spec.tower;
     json_t         *o = json_object();
     int             is_plain = m->family->hf_vision_plain && !t->has_class;
-    set_text(o, "model_type", is_plain ? m->family->hf_vision_plain : m->family->hf_vision);
-    set_int(o, "hidden_size", t->d);
-    set_int(o, "intermediate_size", t->d_ff);
-    set_int(o, "num_hidden_layers", t->n_layers);
-    set_int(o, "num_attention_heads", t->n_heads);
-    set_int(o, "num_channels", 3);
-    set_int(o, "image_size", t->image);
-    set_int(o, "patch_size", t->patch);
-    set_text(o, "hidden_act", act_name(t->act));
-    set_real(o, "layer_norm_eps", (double)t->norm_eps);
-    set_text(o, "norm_type", t->is_rms ? "rms_norm" : "layer_norm");
+    ph_export_set_text(o, "model_type", is_plain ? m->family->hf_vision_plain : m->family->hf_vision);
+    ph_export_set_int(o, "hidden_size", t->d);
+    ph_export_set_int(o, "intermediate_size", t->d_ff);
+    ph_export_set_int(o, "num_hidden_layers", t->n_layers);
+    ph_export_set_int(o, "num_attention_heads", t->n_heads);
+    ph_export_set_int(o, "num_channels", 3);
+    ph_export_set_int(o, "image_size", t->image);
+    ph_export_set_int(o, "patch_size", t->patch);
+    ph_export_set_text(o, "hidden_act", ph_export_act_name(t->act));
+    ph_export_set_real(o, "layer_norm_eps", (double)t->norm_eps);
+    ph_export_set_text(o, "norm_type", t->is_rms ? "rms_norm" : "layer_norm");
     set_bool(o, "attention_bias", !t->has_no_qkv_bias);
     set_bool(o, "use_mean_pooling", !t->has_post_norm);
     set_bool(o, "use_absolute_position_embeddings", !t->has_no_position);
-    if (m->spec.packed.merge) packed_config(o, m);
     return o;
 }
 
@@ -252,7 +230,7 @@ static void set_feature_layers(json_t *o, const ph_tower *t) {
     if (t->n_features)
         json_object_set(o, "vision_feature_layer", list);
     else
-        set_int(o, "vision_feature_layer", t->n_used - t->n_layers - 1);
+        ph_export_set_int(o, "vision_feature_layer", t->n_used - t->n_layers - 1);
     json_decref(list);
 }
 
@@ -263,31 +241,25 @@ static json_t *pinpoints(const ph_recipe *r) {
     return a;
 }
 
-/* The id of a mark that the reference looks for beside pictures. */
-static void mark(json_t *o, const ph_model *m, const char *name, const char *text) {
-    int32_t id = ph_tokenizer_id(m->tokenizer, text, strlen(text));
-    if (id >= 0) set_int(o, name, id);
-}
-
 static void picture_keys(json_t *o, const ph_model *m) {
     const ph_tower *t = &m->spec.tower;
+    json_t         *vision = vision_config(m);
     if (m->spec.image_token >= 0) {
-        set_int(o, "image_token_id", m->spec.image_token);
-        set_int(o, "image_token_index", m->spec.image_token);
+        ph_export_set_int(o, "image_token_id", m->spec.image_token);
+        ph_export_set_int(o, "image_token_index", m->spec.image_token);
     }
     set_feature_layers(o, t);
-    set_text(o, "vision_feature_select_strategy", t->drop_class ? "default" : "full");
-    set_text(o, "projector_hidden_act", act_name(m->spec.bridge.act));
+    ph_export_set_text(o, "vision_feature_select_strategy", t->drop_class ? "default" : "full");
+    ph_export_set_text(o, "projector_hidden_act", ph_export_act_name(m->spec.bridge.act));
     set_bool(o, "multimodal_projector_bias", m->spec.bridge.has_bias);
-    set_int(o, "scale_factor", m->spec.bridge.shuffle);
-    set_real(o, "downsample_ratio", 1.0 / m->spec.bridge.shuffle);
-    set_int(o, "mm_tokens_per_image", m->spec.bridge.tokens_per_tile);
-    set_int(o, "image_seq_length", m->spec.bridge.tokens_per_tile);
-    if (m->spec.video_token >= 0) set_int(o, "video_token_id", m->spec.video_token);
-    mark(o, m, "vision_start_token_id", "<|vision_start|>");
-    mark(o, m, "vision_end_token_id", "<|vision_end|>");
+    ph_export_set_int(o, "scale_factor", m->spec.bridge.shuffle);
+    ph_export_set_real(o, "downsample_ratio", 1.0 / m->spec.bridge.shuffle);
+    ph_export_set_int(o, "mm_tokens_per_image", m->spec.bridge.tokens_per_tile);
+    ph_export_set_int(o, "image_seq_length", m->spec.bridge.tokens_per_tile);
+    if (m->spec.video_token >= 0) ph_export_set_int(o, "video_token_id", m->spec.video_token);
+    if (m->family->export_config) m->family->export_config(o, vision, m);
     if (m->recipe.n_pinpoints) json_object_set_new(o, "image_grid_pinpoints", pinpoints(&m->recipe));
-    json_object_set_new(o, "vision_config", vision_config(m));
+    json_object_set_new(o, "vision_config", vision);
 }
 
 ph_rc ph_export_config(json_t **out, const ph_model *m, const char *dtype, ph_err *err) {
@@ -299,15 +271,15 @@ ph_rc ph_export_config(json_t **out, const ph_model *m, const char *dtype, ph_er
     if (!rc && m->spec.has_vision) {
         json_t *text = json_object();
         rc = text_config(text, m, err);
-        set_text(o, "model_type", m->family->types[0]);
+        ph_export_set_text(o, "model_type", m->family->types[0]);
         set_bool(o, "tie_word_embeddings", m->spec.text.is_tied);
-        if (m->family->hf_text) set_text(text, "model_type", m->family->hf_text);
+        if (m->family->hf_text) ph_export_set_text(text, "model_type", m->family->hf_text);
         json_object_set_new(o, "text_config", text);
         picture_keys(o, m);
     }
     ids(o, m);
-    set_text(o, "dtype", dtype);
-    set_text(o, "torch_dtype", dtype); /* its name in configs before 2025 */
+    ph_export_set_text(o, "dtype", dtype);
+    ph_export_set_text(o, "torch_dtype", dtype); /* its name in configs before 2025 */
     if (rc)
         json_decref(o);
     else
@@ -319,10 +291,10 @@ ph_rc ph_export_config(json_t **out, const ph_model *m, const char *dtype, ph_er
 
 static json_t *size_of(const ph_recipe_size *s) {
     json_t *o = json_object();
-    if (s->shortest_edge) set_int(o, "shortest_edge", s->shortest_edge);
-    if (s->longest_edge) set_int(o, "longest_edge", s->longest_edge);
-    if (s->height) set_int(o, "height", s->height);
-    if (s->width) set_int(o, "width", s->width);
+    if (s->shortest_edge) ph_export_set_int(o, "shortest_edge", s->shortest_edge);
+    if (s->longest_edge) ph_export_set_int(o, "longest_edge", s->longest_edge);
+    if (s->height) ph_export_set_int(o, "height", s->height);
+    if (s->width) ph_export_set_int(o, "width", s->width);
     return o;
 }
 
@@ -333,11 +305,11 @@ static json_t *three(const double v[3]) {
 }
 
 static void packed_recipe(json_t *o, const ph_recipe *r) {
-    set_int(o, "min_pixels", r->size.shortest_edge);
-    set_int(o, "max_pixels", r->size.longest_edge);
-    set_int(o, "patch_size", r->pack_patch);
-    set_int(o, "merge_size", r->pack_merge);
-    set_int(o, "temporal_patch_size", r->pack_temporal);
+    ph_export_set_int(o, "min_pixels", r->size.shortest_edge);
+    ph_export_set_int(o, "max_pixels", r->size.longest_edge);
+    ph_export_set_int(o, "patch_size", r->pack_patch);
+    ph_export_set_int(o, "merge_size", r->pack_merge);
+    ph_export_set_int(o, "temporal_patch_size", r->pack_temporal);
 }
 
 static json_t *preprocessor(const ph_recipe *r, const char *kind) {
@@ -345,7 +317,7 @@ static json_t *preprocessor(const ph_recipe *r, const char *kind) {
     set_bool(o, "do_convert_rgb", 1);
     set_bool(o, "do_resize", r->do_resize);
     json_object_set_new(o, "size", size_of(&r->size));
-    set_int(o, "resample", r->filter);
+    ph_export_set_int(o, "resample", r->filter);
     set_bool(o, "do_center_crop", r->do_center_crop);
     if (r->do_center_crop)
         json_object_set_new(o, "crop_size",
@@ -357,8 +329,8 @@ static json_t *preprocessor(const ph_recipe *r, const char *kind) {
     }
     if (r->tiles_max) {
         set_bool(o, "crop_to_patches", r->do_split);
-        set_int(o, "min_patches", r->tiles_min);
-        set_int(o, "max_patches", r->tiles_max);
+        ph_export_set_int(o, "min_patches", r->tiles_min);
+        ph_export_set_int(o, "max_patches", r->tiles_max);
     }
     if (r->n_pinpoints) json_object_set_new(o, "image_grid_pinpoints", pinpoints(r));
     if (r->pack_merge) packed_recipe(o, r);
@@ -378,8 +350,8 @@ json_t *ph_export_video_preprocessor(const ph_model *m) {
     const ph_recipe *v = &m->video_recipe;
     if (!v->kind || !strcmp(v->processor, m->recipe.processor)) return NULL;
     json_t *o = preprocessor(v, "video_processor_type");
-    set_int(o, "min_frames", v->frames_min);
-    set_int(o, "max_frames", v->frames_max);
-    set_real(o, "fps", v->video_fps);
+    ph_export_set_int(o, "min_frames", v->frames_min);
+    ph_export_set_int(o, "max_frames", v->frames_max);
+    ph_export_set_real(o, "fps", v->video_fps);
     return o;
 }

@@ -20,15 +20,23 @@ static key under(const char *prefix, const char *name) {
     return k;
 }
 
+void ph_export_put_int(ph_gguf_meta *to, const char *name, int64_t value) {
+    ph_gguf_put_int(to, name, PH_GGUF_U32, value);
+}
+
+void ph_export_put_real(ph_gguf_meta *to, const char *name, double value) {
+    ph_gguf_put_real(to, name, PH_GGUF_F32, value);
+}
+
 static void put_int(ph_gguf_meta *to, const char *prefix, const char *name, int64_t value) {
-    ph_gguf_put_int(to, under(prefix, name).text, PH_GGUF_U32, value);
+    ph_export_put_int(to, under(prefix, name).text, value);
 }
 
 static void put_real(ph_gguf_meta *to, const char *prefix, const char *name, double value) {
-    ph_gguf_put_real(to, under(prefix, name).text, PH_GGUF_F32, value);
+    ph_export_put_real(to, under(prefix, name).text, value);
 }
 
-static void put_word(ph_gguf_meta *to, const char *name, const char *word) {
+void ph_export_put_word(ph_gguf_meta *to, const char *name, const char *word) {
     ph_gguf_put_text(to, name, word, strlen(word));
 }
 
@@ -46,7 +54,7 @@ static void rope_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d) {
         put_real(to, arch, "rope.freq_base_swa", d->kind[1].rope.theta);
     int is_linear = !strcmp(r->kind, "linear"), is_yarn = !strcmp(r->kind, "yarn");
     if (!is_linear && !is_yarn) return; /* llama3 is a table: ph_export_rope_freqs */
-    put_word(to, under(arch, "rope.scaling.type").text, r->kind);
+    ph_export_put_word(to, under(arch, "rope.scaling.type").text, r->kind);
     put_real(to, arch, "rope.scaling.factor", r->factor);
     if (!is_yarn) return;
     put_int(to, arch, "rope.scaling.original_context_length", (int64_t)r->original_context);
@@ -67,8 +75,8 @@ static void window_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d)
 void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m) {
     const ph_decoder *d = &m->spec.text;
     const char       *arch = ph_family_gguf(m->text_family, &m->spec);
-    put_word(to, "general.architecture", arch);
-    put_word(to, "general.type", "model");
+    ph_export_put_word(to, "general.architecture", arch);
+    ph_export_put_word(to, "general.type", "model");
     put_int(to, arch, "context_length", d->context);
     put_int(to, arch, "embedding_length", d->d_model);
     put_int(to, arch, "block_count", d->n_layers);
@@ -88,6 +96,7 @@ void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m) {
     double scalar = d->attn_scale > 0 ? 1 / ((double)d->attn_scale * (double)d->attn_scale) : d->d_head;
     if (fabs(scalar - d->d_head) > 1e-3 * scalar) /* the field's families derive it from key_length */
         put_real(to, arch, "attention.query_pre_attn_scalar", scalar);
+    if (m->text_family->export_keys) m->text_family->export_keys(to, m);
 }
 
 /* Source of the formula: transformers modeling_rope_utils.py, _compute_llama3_parameters. */
@@ -117,31 +126,6 @@ static void three(ph_gguf_meta *to, const char *name, const double v[3]) {
     for (int i = 0; i < 3; i++) ph_gguf_add_real(to, v[i]);
 }
 
-/* Which layers see the whole frame: by the rule that the field's files have, or one by one. */
-static void full_layers(ph_gguf_meta *to, const char *part, const ph_spec *spec) {
-    int period = ph_packed_period(spec), n = 0;
-    if (period) {
-        put_int(to, part, "n_wa_pattern", period);
-        return;
-    }
-    for (int i = 0; i < spec->tower.n_layers; i++) n += spec->packed.is_full[i];
-    ph_gguf_put_array(to, under(part, "wa_layer_indexes").text, PH_GGUF_I32, (size_t)n);
-    for (int i = 0; i < spec->tower.n_layers; i++)
-        if (spec->packed.is_full[i]) ph_gguf_add_int(to, i);
-}
-
-static void packed_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
-    const ph_packed *p = &m->spec.packed;
-    put_int(to, part, "spatial_merge_size", p->merge);
-    put_int(to, part, "image_min_pixels", m->recipe.size.shortest_edge);
-    put_int(to, part, "image_max_pixels", m->recipe.size.longest_edge);
-    if (p->window) {
-        put_int(to, part, "window_size", (int64_t)p->window * p->merge * m->spec.tower.patch);
-        full_layers(to, part, &m->spec);
-    }
-    if (p->tokens_per_second) put_int(to, part, "tokens_per_second", p->tokens_per_second);
-}
-
 /* Our own keys: the field's files know no videos. */
 static void video_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
     const ph_recipe *v = &m->video_recipe;
@@ -155,7 +139,7 @@ static void video_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
     put_real(to, part, "video_fps", v->video_fps);
 }
 
-/* Tiles of a picture: how many, or the canvases to choose from (width, height). */
+/* Tiles of a picture: how large, how many. */
 static void tile_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
     const ph_recipe *r = &m->recipe;
     if (r->do_split && r->size.longest_edge > 0)
@@ -163,13 +147,6 @@ static void tile_keys(ph_gguf_meta *to, const char *part, const ph_model *m) {
     if (r->tiles_max) {
         put_int(to, part, "preproc_min_tiles", r->do_split && r->tiles_min > 1 ? r->tiles_min : 1);
         put_int(to, part, "preproc_max_tiles", r->do_split ? r->tiles_max : 1);
-    }
-    if (!m->spec.bridge.has_newline) return;
-    put_word(to, "clip.vision.mm_patch_merge_type", "spatial_unpad");
-    ph_gguf_put_array(to, "clip.vision.image_grid_pinpoints", PH_GGUF_I32, 2 * (size_t)r->n_pinpoints);
-    for (int i = 0; i < r->n_pinpoints; i++) {
-        ph_gguf_add_int(to, r->pinpoint[i][1]);
-        ph_gguf_add_int(to, r->pinpoint[i][0]);
     }
 }
 
@@ -208,11 +185,11 @@ int ph_export_recipe_is_said(const ph_model *m) {
 void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {
     static const char part[] = "clip.vision";
     const ph_tower   *t = &m->spec.tower;
-    put_word(to, "general.architecture", "clip");
-    put_word(to, "general.type", "mmproj");
+    ph_export_put_word(to, "general.architecture", "clip");
+    ph_export_put_word(to, "general.type", "mmproj");
     ph_gguf_put_int(to, "clip.has_vision_encoder", PH_GGUF_BOOL, 1);
-    ph_gguf_put_int(to, "clip.has_llava_projector", PH_GGUF_BOOL, !strcmp(m->family->projector, "mlp"));
-    put_word(to, "clip.projector_type", m->family->projector);
+    ph_gguf_put_int(to, "clip.has_llava_projector", PH_GGUF_BOOL, m->family->is_llava_projector);
+    ph_export_put_word(to, "clip.projector_type", m->family->projector);
     put_int(to, part, "image_size", t->image);
     put_int(to, part, "patch_size", t->patch);
     put_int(to, part, "embedding_length", t->d);
@@ -224,14 +201,17 @@ void ph_export_vision_keys(ph_gguf_meta *to, const ph_model *m) {
     three(to, "clip.vision.image_mean", m->recipe.mean);
     three(to, "clip.vision.image_std", m->recipe.std);
     ph_gguf_put_int(to, "clip.use_gelu", PH_GGUF_BOOL, t->act == PH_ACT_GELU || t->act == PH_ACT_GELU_TANH);
-    if (t->act == PH_ACT_GELU) put_word(to, "clip.vision.hidden_act", "gelu");
+    if (t->act == PH_ACT_GELU || t->act == PH_ACT_RELU)
+        ph_export_put_word(to, "clip.vision.hidden_act", ph_export_act_name(t->act));
     ph_gguf_put_int(to, "clip.use_silu", PH_GGUF_BOOL, t->act == PH_ACT_SILU);
     if (m->spec.bridge.shuffle > 1 && !m->spec.packed.merge)
         put_int(to, part, "projector.scale_factor", m->spec.bridge.shuffle);
     if (m->spec.image_token >= 0) put_int(to, part, "image_token_id", m->spec.image_token);
     tile_keys(to, part, m);
-    if (m->spec.packed.merge) packed_keys(to, part, m);
+    if (m->family->export_keys) m->family->export_keys(to, m);
     video_keys(to, part, m);
+    if (m->spec.bridge.act != PH_ACT_GELU) /* our own: see keys.c */
+        ph_export_put_word(to, "clip.vision.projector_hidden_act", ph_export_act_name(m->spec.bridge.act));
     if (t->n_used == t->n_layers && !t->n_features) return;
     ph_gguf_put_array(to, "clip.vision.feature_layer", PH_GGUF_I32,
                       t->n_features ? (size_t)t->n_features : 1);

@@ -36,7 +36,7 @@ static const ph_name_row text_names[] = {
     {PH_NAMES_TEXT, PH_NAME_WEIGHT | PH_NAME_BIAS, "lm_head", NULL},
 };
 
-/* Vision and bridge of the CLIP and SigLIP line. */
+/* The vision part of the CLIP and SigLIP line. */
 static const ph_name_row clip_names[] = {
     {PH_NAMES_VISION, PH_NAME_BARE | PH_NAME_WIDE, "embeddings.class_embedding", NULL},
     {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_WIDE, "embeddings.patch_embedding", NULL},
@@ -51,12 +51,6 @@ static const ph_name_row clip_names[] = {
     {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.mlp.fc1", NULL},
     {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layers.#.mlp.fc2", NULL},
     {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "post_layernorm", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_1", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_2", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "modality_projection.proj", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_NORM, "mm_soft_emb_norm", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_BARE, "mm_input_projection_weight", NULL},
-    {PH_NAMES_LOOSE, PH_NAME_BARE, "image_newline", NULL},
 };
 
 typedef struct walk {
@@ -139,8 +133,6 @@ static ph_rc put_row(walk *w, const ph_name_row *row, const ph_weight *from, con
 }
 
 /* ---- rows of tensors that GGUF has in parts ---- */
-
-enum { FRAMES = 2 /* of a patch: GGUF files have no key for another number */ };
 
 /* Part i's logical name there. */
 static void part_name(char *out, size_t size, const char *whole, int what, int i) {
@@ -225,9 +217,7 @@ static ph_rc join(walk *w, const ph_name_row *row, int n, const char *hf, const 
 static ph_rc add_row(walk *w, const ph_name_row *row, int layer, const char *ending, ph_err *err) {
     char         hf[192], gguf[192], asked[192];
     ph_name_part p = row->part;
-    int          is_gguf = w->m->source.is_gguf, n = row->what & PH_NAME_THIRDS   ? 3
-                                                     : row->what & PH_NAME_FRAMES ? FRAMES
-                                                                                  : 1;
+    int          is_gguf = w->m->source.is_gguf, n = row->what / PH_NAME_PARTS;
     fill_in(hf, sizeof hf, row->name, layer, ending);
     /* A GGUF name that is whole already has no ending to take. */
     fill_in(gguf, sizeof gguf, row->gguf ? row->gguf : row->name, layer,
@@ -272,8 +262,11 @@ static ph_rc add_all(walk *w, ph_err *err) {
     const ph_family *f = w->m->family;
     PH_TRY(add_list(w, text_names, sizeof text_names / sizeof *text_names, err));
     if (!w->m->spec.has_vision) return PH_OK;
-    if (f->names) return add_list(w, f->names, f->n_names, err);
-    return add_list(w, clip_names, sizeof clip_names / sizeof *clip_names, err);
+    if (f->tower_names)
+        PH_TRY(add_list(w, f->tower_names, f->n_tower_names, err));
+    else
+        PH_TRY(add_list(w, clip_names, sizeof clip_names / sizeof *clip_names, err));
+    return add_list(w, f->names, f->n_names, err);
 }
 
 /* ---- what is left over ---- */
@@ -337,6 +330,9 @@ ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err 
     if (m->spec.text.has_divisors)
         return PH_FAIL(err, PH_EUNSUP,
                        "the lists that a rotation is divided by (LongRoPE) are not put into GGUF yet");
+    if (m->spec.text.act != m->text_family->gguf_act)
+        return PH_FAIL(err, PH_EUNSUP, "GGUF has no key for hidden_act '%s' of family %s",
+                       ph_export_act_name(m->spec.text.act), m->text_family->name);
     PH_TRY(open_names(&w, err));
     w.is_swapped = is_swapped(&w);
     w.max = text->n + (m->spec.has_vision ? PH_EXPORT_PARTS_MAX * vision->n : 0);

@@ -51,7 +51,8 @@ enum {
         1024, /* q, k and v as one: there a tensor each, "qkv" in the name giving way to a letter */
     PH_NAME_FRAMES = 2048, /* [d, 3, frames, ..]: there a tensor a frame, "name.weight", "name.weight.1" */
     PH_NAME_GATED = 4096,  /* only of packed towers whose MLP is gated; UNGATED: only of others */
-    PH_NAME_UNGATED = 8192
+    PH_NAME_UNGATED = 8192,
+    PH_NAME_PARTS = 1 << 16 /* times how many parts THIRDS and FRAMES are; at most 15 */
 };
 typedef struct ph_name_row {
     ph_name_part part;
@@ -59,6 +60,24 @@ typedef struct ph_name_row {
     const char  *name; /* "#" stands for a layer's number */
     const char  *gguf; /* the logical name that GGUF's style is made from; NULL: the same */
 } ph_name_row;
+
+/* What a part's config may leave out, where it is its class's default; 0: it must be there.  type: the
+ * model_type that this is of; NULL ends a list. */
+typedef struct ph_tower_defaults {
+    const char *type;
+    ph_act      act;
+    double      eps;
+    int         layers, d, heads, d_ff, image, patch;
+} ph_tower_defaults;
+/* Of the text_config of a composite model; 0: it must be there, or follows from the others. */
+typedef struct ph_decoder_defaults {
+    const char *type;
+    int         layers, d, heads, kv_heads, d_head, d_ff, vocab, context;
+} ph_decoder_defaults;
+
+struct json_t;
+struct ph_gguf_meta;
+struct ph_model;
 
 typedef struct ph_family {
     const char    *name;
@@ -92,6 +111,7 @@ typedef struct ph_family {
     const char *gguf;
     const char *gguf_mrope; /* the same, where positions have three axes */
     int         gguf_pairs;
+    ph_act      gguf_act; /* what its files' feed-forward means: no key says it */
     const char *hf_class;
     const char *hf_windowed; /* the text family (by type) that says config.json when layers have a window,
                               * where this one has no key for it; NULL: this one */
@@ -101,11 +121,23 @@ typedef struct ph_family {
     const char        *hf_vision;       /* model_type of vision_config */
     const char        *hf_vision_plain; /* the same of towers without a class token; NULL: hf_vision */
     const char        *hf_text;         /* model_type of text_config; NULL: the text family's */
-    const ph_name_row *names;           /* [n_names] of vision and bridge; NULL: those of the CLIP line */
+    const ph_name_row *tower_names;     /* [n_tower_names] of the vision part; NULL: those of the CLIP line */
+    size_t             n_tower_names;
+    const ph_name_row *names; /* [n_names] of the bridge and beside the parts; gguf: also how they are read */
     size_t             n_names;
+    int                is_llava_projector; /* GGUF: clip.has_llava_projector */
+    /* Either kind of family: GGUF keys of its own, read under their Hugging Face names (keys.c has those that
+     * several share); its keys of the language or of the vision file, and its own of config.json and
+     * vision_config.  What export.h writes for all is there already.  NULL: none. */
+    const ph_key_row *keys; /* [n_keys] */
+    size_t            n_keys;
+    void (*export_keys)(struct ph_gguf_meta *to, const struct ph_model *m);
+    void (*export_config)(struct json_t *config, struct json_t *vision, const struct ph_model *m);
     /* Which of its learned forms tile `tile` of a picture takes: fills the vision graph's input tile_ids i32
      * [I].  NULL: that graph has no such input. */
     int32_t (*tile_id)(const ph_spec *spec, const ph_tile_layout *tiles, int tile);
+    const ph_decoder_defaults *defaults;       /* NULL: text_config must say everything */
+    const ph_tower_defaults   *tower_defaults; /* of towers that no other family has; NULL: none */
     const char *const
         *start;       /* NULL-ended: tokens that open a prompt where none is given; NULL: there must be one */
     const char *text; /* the text family where the config names none: "llama"; NULL: it must */
@@ -144,6 +176,8 @@ ph_rc ph_layer_types_read(const ph_keys *k, ph_decoder *d,
                           ph_err *err);                             /* layer_types, where the config has it */
 ph_rc ph_window_read(const ph_keys *k, ph_decoder *d, ph_err *err); /* use_sliding_window and its company */
 ph_rc ph_gemma_read(const ph_source *s, ph_decoder *d, ph_err *err); /* what the Gemma families share */
+enum { PH_N_GEMMA_KEYS = 4 };
+extern const ph_key_row ph_gemma_keys[PH_N_GEMMA_KEYS];
 /* The language graph.  Inputs: ids i32 [R], rows i32 [R, PH_ROW_FIELDS], out_rows i32 [S], and with vision
  * visual_rows i32 [V, 1], visual f32 [V, d_model]; state kv; output logits [S, vocab].  The embeddings and
  * each layer's output are named hidden.0 .. hidden.L, the final norm's output hidden.norm. */
@@ -168,9 +202,12 @@ ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err);
 /* Windows, of those that have them: their size, and which layers see the whole frame; after ph_packed_read.
  */
 ph_rc ph_packed_read_windows(const ph_source *s, ph_spec *spec, ph_err *err);
-/* For conversion, of all of them. */
-enum { PH_N_PACKED_NAMES = 13 };
+/* For conversion, of all of them: packed_export.c. */
+enum { PH_N_PACKED_NAMES = 10, PH_N_PACKED_BRIDGE_NAMES = 3 };
 extern const ph_name_row ph_packed_names[PH_N_PACKED_NAMES];
+extern const ph_name_row ph_packed_bridge_names[PH_N_PACKED_BRIDGE_NAMES];
+void                     ph_packed_export_keys(struct ph_gguf_meta *to, const struct ph_model *m);
+void ph_packed_export_config(struct json_t *config, struct json_t *vision, const struct ph_model *m);
 /* Every n-th layer sees the whole frame; 0: these layers follow no such rule. */
 int   ph_packed_period(const ph_spec *spec);
 void  ph_packed_vision(ph_graph *g, const ph_spec *spec, const ph_source *s);
@@ -231,6 +268,9 @@ int ph_build_shuffle(ph_graph *g, int x, int64_t side, int64_t r, int64_t d);
 int ph_build_bridge_input(ph_graph *g, const ph_source *s, ph_names *names, int64_t n, int64_t d);
 /* LLaVA's projector: linear_1 [d_hidden, d_in], the bridge's activation, linear_2 [d_out, d_hidden]. */
 int ph_build_projector(ph_graph *g, const ph_bridge_spec *b, const ph_names *names, int x);
+/* Its names, and the newline beside it, for conversion. */
+enum { PH_N_PROJECTOR_NAMES = 3 };
+extern const ph_name_row ph_projector_names[PH_N_PROJECTOR_NAMES];
 /* Rows w [n, d] once a tile of `like` [I, N, k]: [I, n, d]. */
 int ph_build_repeat(ph_graph *g, int like, int w, const char *name);
 /* Rows [from, to) of each tile of x [I, N, d]; to INT64_MAX: all that follow. */

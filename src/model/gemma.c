@@ -3,6 +3,13 @@
 
 #include <math.h>
 
+const ph_key_row ph_gemma_keys[PH_N_GEMMA_KEYS] = {
+    {"", "attn_logit_softcapping", "%.attn_logit_softcapping"},
+    {"", "final_logit_softcapping", "%.final_logit_softcapping"},
+    {"", "rope_local_base_freq", "%.rope.freq_base_swa"},
+    {"", "query_pre_attn_scalar", "%.attention.query_pre_attn_scalar"}, /* our own: no other key says it */
+};
+
 /* Gemma 1 wrote "gelu" and meant the tanh form; later configs say hidden_activation. */
 static ph_rc read_act(const ph_keys *k, ph_decoder *d, ph_err *err) {
     return ph_keys_act_or(k, "hidden_activation", PH_ACT_GELU_TANH, &d->act, err);

@@ -95,6 +95,11 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return PH_OK;
 }
 
+static const ph_name_row names_of[] = {
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_NORM, "mm_soft_emb_norm", "mm.soft_emb_norm"},
+    {PH_NAMES_BRIDGE, PH_NAME_BARE, "mm_input_projection_weight", "mm.input_projection.weight"},
+};
+
 static const char *const hf_prefix[] = {"language_model.model.", "language_model.",
                                         "vision_tower.vision_model.", "multi_modal_projector."};
 static const char *const types[] = {"gemma3", NULL};
@@ -110,6 +115,8 @@ const ph_family ph_family_gemma3 = {
     .image = image,
     .hf_class = "Gemma3ForConditionalGeneration",
     .hf_prefix = hf_prefix,
+    .names = names_of,
+    .n_names = sizeof names_of / sizeof *names_of,
     .hf_vision = "siglip_vision_model",
     .text = "gemma3_text",
     .template_ = "gemma",

@@ -31,6 +31,8 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return ph_layer_types_read(&k, d, err);
 }
 
+static const ph_decoder_defaults defaults = {"gemma3_text", 26, 2304, 8, 4, 256, 9216, 262208, 131072};
+
 static const char *const types[] = {"gemma3_text", "gemma3", NULL};
 
 const ph_family ph_family_gemma3_text = {
@@ -39,7 +41,11 @@ const ph_family ph_family_gemma3_text = {
     .types = types,
     .spec = spec,
     .gguf = "gemma3",
+    .gguf_act = PH_ACT_GELU_TANH,
+    .keys = ph_gemma_keys,
+    .n_keys = PH_N_GEMMA_KEYS,
     .hf_class = "Gemma3ForCausalLM",
+    .defaults = &defaults,
     .template_ = "gemma",
     .source = "arXiv:2503.19786; transformers modeling_gemma3.py",
 };

@@ -64,7 +64,17 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return ph_pieces_text(out, err, AROUND);
 }
 
+static const ph_name_row names_of[] = {
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "modality_projection.proj", "mm.model.fc"},
+};
+
 static const char *const hf_prefix[] = {"model.text_model.", "", "model.vision_model.", "model.connector."};
+static const ph_tower_defaults tower_defaults[] = {
+    {"idefics3_vision", PH_ACT_GELU_TANH, 1e-6, 12, 1152, 16, 3072, 224, 32},
+    {"smolvlm_vision", PH_ACT_GELU_TANH, 1e-6, 12, 1152, 16, 3072, 224, 32},
+    {.type = NULL},
+};
+
 static const char *const types[] = {"idefics3", "smolvlm", NULL};
 
 const ph_family ph_family_idefics3 = {
@@ -78,7 +88,10 @@ const ph_family ph_family_idefics3 = {
     .image = image,
     .hf_class = "Idefics3ForConditionalGeneration",
     .hf_prefix = hf_prefix,
+    .names = names_of,
+    .n_names = sizeof names_of / sizeof *names_of,
     .hf_vision = "idefics3_vision",
+    .tower_defaults = tower_defaults,
     .template_ = "chatml",
     .source = "arXiv:2408.12637; transformers modeling_idefics3.py",
 };

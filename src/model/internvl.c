@@ -48,7 +48,7 @@ static ph_rc read_norms(const ph_source *s, const ph_keys *k, ph_tower *t, ph_er
     }
     t->has_no_qkv_bias = !has_bias;
     t->has_no_position = !has_position;
-    t->has_post_norm = !is_mean;
+    t->has_post_norm = s->is_gguf ? ph_names_find(&names, "post_layernorm.weight") != NULL : !is_mean;
     return PH_OK;
 }
 
@@ -123,16 +123,13 @@ static void bridge(ph_graph *g, const ph_spec *spec, const ph_source *s) {
     const ph_bridge_spec *b = &spec->bridge;
     const ph_tower       *t = &spec->tower;
     ph_names              names;
-    const char           *norm = s->is_gguf ? "mm.model.mlp.0" : "layer_norm";
-    const char           *fc1 = s->is_gguf ? "mm.model.mlp.1" : "linear_1";
-    const char           *fc2 = s->is_gguf ? "mm.model.mlp.3" : "linear_2";
     int                   x = ph_build_bridge_input(g, s, &names, ph_tower_patches(t), t->d);
     if (x < 0) return;
     x = ph_build_shuffle(g, x, t->image / t->patch, b->shuffle, t->d);
-    x = ph_build_norm(g, &names, x, b->d_hidden, eps, norm, "bridge.norm");
-    x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, 1, "%s", fc1);
+    x = ph_build_norm(g, &names, x, b->d_hidden, eps, "layer_norm", "bridge.norm");
+    x = ph_build_linear(g, &names, x, b->d_hidden, b->d_out, 1, "linear_1");
     x = ph_build_act(g, x, b->act, "bridge.act");
-    x = ph_build_linear(g, &names, x, b->d_out, b->d_out, 1, "%s", fc2);
+    x = ph_build_linear(g, &names, x, b->d_out, b->d_out, 1, "linear_2");
     ph_graph_output(g, x, "visual");
 }
 
@@ -142,7 +139,7 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return ph_pieces_text(out, err, "</img>");
 }
 
-static const ph_name_row names_of[] = {
+static const ph_name_row tower_names[] = {
     {PH_NAMES_VISION, PH_NAME_BARE | PH_NAME_WIDE, "embeddings.cls_token", "embeddings.class_embedding"},
     {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_WIDE, "embeddings.patch_embeddings.projection",
      "embeddings.patch_embedding"},
@@ -165,13 +162,21 @@ static const ph_name_row names_of[] = {
     {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "encoder.layer.#.mlp.fc2", "encoder.layers.#.mlp.fc2"},
     {PH_NAMES_VISION, PH_NAME_BARE, "encoder.layer.#.lambda_2", "encoder.layers.#.layer_scale2.weight"},
     {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "layernorm", "post_layernorm"},
+};
+
+static const ph_name_row names_of[] = {
     {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "layer_norm", "mm.model.mlp.0"},
     {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_1", "mm.model.mlp.1"},
     {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_2", "mm.model.mlp.3"},
 };
 
-static const char *const hf_prefix[] = {"language_model.model.", "language_model.", "vision_tower.",
-                                        "multi_modal_projector."};
+static const char *const       hf_prefix[] = {"language_model.model.", "language_model.", "vision_tower.",
+                                              "multi_modal_projector."};
+static const ph_tower_defaults tower_defaults[] = {
+    {"internvl_vision", PH_ACT_GELU, 1e-6, 24, 1024, 16, 4096, 448, 14},
+    {.type = NULL},
+};
+
 static const char *const types[] = {"internvl", NULL};
 
 const ph_family ph_family_internvl = {
@@ -185,9 +190,12 @@ const ph_family ph_family_internvl = {
     .image = image,
     .hf_class = "InternVLForConditionalGeneration",
     .hf_prefix = hf_prefix,
+    .tower_names = tower_names,
+    .n_tower_names = sizeof tower_names / sizeof *tower_names,
     .names = names_of,
     .n_names = sizeof names_of / sizeof *names_of,
     .hf_vision = "internvl_vision",
+    .tower_defaults = tower_defaults,
     .template_ = "chatml",
     .source = "arXiv:2404.16821; transformers modeling_internvl.py",
 };

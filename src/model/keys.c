@@ -1,18 +1,16 @@
 /* keys.c - config keys under their Hugging Face names, whatever holds them.
  *
- * A JSON object is asked directly.  A GGUF file is asked through the dictionary
- * below, where "%" stands for the part's prefix (the architecture, clip.vision);
- * a key without a row is absent there.
+ * A JSON object is asked directly.  A GGUF file is asked through the family's own
+ * rows and the dictionary below, where "%" stands for the part's prefix (the
+ * architecture, clip.vision); a key without a row is absent there.
  */
-#include "model/source.h"
+#include "model/family.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* Source: the GGUF specification (ggml docs/gguf.md) and the mtmd tool's vision keys. */
-static const struct {
-    const char *group, *name, *key;
-} dictionary[] = {
+static const ph_key_row dictionary[] = {
     {"", "num_hidden_layers", "%.block_count"},
     {"", "hidden_size", "%.embedding_length"},
     {"", "num_attention_heads", "%.attention.head_count"},
@@ -33,11 +31,7 @@ static const struct {
     {"", "vision_feature_layer", "%.feature_layer"},
     {"", "image_token_id", "%.image_token_id"}, /* our own, as the next: others look for the piece */
     {"", "video_token_id", "%.video_token_id"},
-    {"", "tokens_per_second", "%.tokens_per_second"}, /* our own: videos are ours */
-    {"", "attn_logit_softcapping", "%.attn_logit_softcapping"},
-    {"", "final_logit_softcapping", "%.final_logit_softcapping"},
-    {"", "rope_local_base_freq", "%.rope.freq_base_swa"},
-    {"", "query_pre_attn_scalar", "%.attention.query_pre_attn_scalar"}, /* our own: no other key says it */
+    {"", "projector_hidden_act", "%.projector_hidden_act"}, /* our own: the field's files mean gelu */
     {"rope_scaling", "beta_fast", "%.rope.scaling.yarn_beta_fast"},
     {"rope_scaling", "beta_slow", "%.rope.scaling.yarn_beta_slow"},
     {"rope_scaling", "rope_type", "%.rope.scaling.type"},
@@ -49,15 +43,21 @@ static const struct {
     {"", "embed_dim", "%.embedding_length"},
     {"", "num_heads", "%.attention.head_count"},
     {"", "spatial_merge_size", "%.spatial_merge_size"},
-    {"", "window_size", "%.window_size"},
-    {"", "fullatt_block_indexes", "%.wa_layer_indexes"},
 };
 
-/* The GGUF key for name, or 0 when the dictionary has none. */
+/* The family's rows, then the dictionary's; NULL: past the last. */
+static const ph_key_row *row_at(const ph_keys *k, size_t i) {
+    size_t own = k->family ? k->family->n_keys : 0;
+    if (i < own) return &k->family->keys[i];
+    return i - own < sizeof dictionary / sizeof *dictionary ? &dictionary[i - own] : NULL;
+}
+
+/* The GGUF key for name, or 0 when there is none. */
 static int translate(const ph_keys *k, const char *name, char *out, size_t size) {
-    for (size_t i = 0; i < sizeof dictionary / sizeof *dictionary; i++) {
-        if (strcmp(dictionary[i].group, k->group) || strcmp(dictionary[i].name, name)) continue;
-        int n = snprintf(out, size, "%s%s", k->prefix, dictionary[i].key + 1);
+    const ph_key_row *row;
+    for (size_t i = 0; (row = row_at(k, i)); i++) {
+        if (strcmp(row->group, k->group) || strcmp(row->name, name)) continue;
+        int n = snprintf(out, size, "%s%s", k->prefix, row->key + 1);
         return n > 0 && (size_t)n < size;
     }
     return 0;
@@ -68,27 +68,32 @@ static const ph_gguf_kv *kv_of(const ph_keys *k, const char *name) {
     return translate(k, name, key, sizeof key) ? ph_gguf_find(k->gguf, key) : NULL;
 }
 
-static ph_keys keys_json(ph_json object, const char *where) {
-    return (ph_keys){.object = object, .where = where};
+static ph_keys keys_json(ph_json object, const char *where, const ph_family *family) {
+    return (ph_keys){.object = object, .where = where, .family = family};
 }
 
 ph_keys ph_keys_top(const ph_source *s) {
-    if (!s->is_gguf) return keys_json(ph_json_root(&s->hf.config), "config.json");
+    if (!s->is_gguf) return keys_json(ph_json_root(&s->hf.config), "config.json", s->family);
     const ph_gguf *g = s->has_mmproj ? &s->mmproj : &s->gguf;
-    return (ph_keys){.gguf = g, .prefix = s->has_mmproj ? "clip.vision" : s->type, .where = g->name};
+    return (ph_keys){
+        .gguf = g, .prefix = s->has_mmproj ? "clip.vision" : s->type, .where = g->name, .family = s->family};
 }
 
 ph_keys ph_keys_text(const ph_source *s) {
-    if (s->is_gguf) return (ph_keys){.gguf = &s->gguf, .prefix = s->type, .where = s->gguf.name};
+    if (s->is_gguf)
+        return (ph_keys){
+            .gguf = &s->gguf, .prefix = s->type, .where = s->gguf.name, .family = s->text_family};
     ph_json root = ph_json_root(&s->hf.config);
     ph_json part = ph_json_get(&root, "text_config");
-    return keys_json(ph_json_kind_of(&part) == PH_JSON_OBJECT ? part : root, "config.json");
+    return keys_json(ph_json_kind_of(&part) == PH_JSON_OBJECT ? part : root, "config.json", s->text_family);
 }
 
 ph_keys ph_keys_vision(const ph_source *s) {
-    if (s->is_gguf) return (ph_keys){.gguf = &s->mmproj, .prefix = "clip.vision", .where = s->mmproj.name};
+    if (s->is_gguf)
+        return (ph_keys){
+            .gguf = &s->mmproj, .prefix = "clip.vision", .where = s->mmproj.name, .family = s->family};
     ph_json root = ph_json_root(&s->hf.config);
-    return keys_json(ph_json_get(&root, "vision_config"), "config.json vision_config");
+    return keys_json(ph_json_get(&root, "vision_config"), "config.json vision_config", s->family);
 }
 
 ph_keys ph_keys_under(const ph_keys *k, const char *name) {
@@ -102,8 +107,9 @@ ph_keys ph_keys_under(const ph_keys *k, const char *name) {
 
 int ph_keys_empty(const ph_keys *k) {
     if (!k->gguf) return ph_json_count(&k->object) == 0;
-    for (size_t i = 0; i < sizeof dictionary / sizeof *dictionary; i++)
-        if (!strcmp(dictionary[i].group, k->group) && kv_of(k, dictionary[i].name)) return 0;
+    const ph_key_row *row;
+    for (size_t i = 0; (row = row_at(k, i)); i++)
+        if (!strcmp(row->group, k->group) && kv_of(k, row->name)) return 0;
     return 1;
 }
 
@@ -164,7 +170,10 @@ ph_rc ph_keys_bool_or(const ph_keys *k, const char *name, int otherwise, int *ou
 
 /* GGUF texts are not terminated; the few that are read as words come from this list. */
 static const char *known_word(ph_gguf_text t) {
-    static const char *const words[] = {"none", "linear", "yarn", "llama3", "longrope", "su", "default"};
+    static const char *const words[] = {
+        "none",    "linear", "yarn", "llama3", "longrope",          "su",
+        "default", "full",   "silu", "gelu",   "gelu_pytorch_tanh", "quick_gelu",
+        "relu"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (ph_gguf_text_is(t, words[i])) return words[i];
     return "unknown";
@@ -199,17 +208,22 @@ ph_rc ph_keys_ints_or(const ph_keys *k, const char *name, int64_t *out, size_t m
 
 /* GGUF says which activation with two flags of the vision part. */
 static ph_rc act_gguf(const ph_keys *k, ph_act otherwise, ph_act *out, ph_err *err) {
-    int          use_gelu, use_silu, is_exact = 0;
+    int          use_gelu, use_silu, is_exact = 0, is_relu = 0;
     ph_gguf_text word;
     *out = otherwise;
     if (strcmp(k->prefix, "clip.vision")) return PH_OK;
-    if (ph_gguf_find(k->gguf, "clip.vision.hidden_act")) { /* our own: the flags do not know the exact form */
+    if (ph_gguf_find(k->gguf, "clip.vision.hidden_act")) { /* our own: what the flags do not know */
         PH_TRY(ph_gguf_text_of(k->gguf, "clip.vision.hidden_act", &word, err));
         is_exact = ph_gguf_text_is(word, "gelu");
+        is_relu = ph_gguf_text_is(word, "relu");
     }
     PH_TRY(ph_gguf_bool_or(k->gguf, "clip.use_gelu", 0, &use_gelu, err));
     PH_TRY(ph_gguf_bool_or(k->gguf, "clip.use_silu", 0, &use_silu, err));
-    *out = is_exact ? PH_ACT_GELU : use_gelu ? PH_ACT_GELU_TANH : use_silu ? PH_ACT_SILU : PH_ACT_GELU_QUICK;
+    *out = is_relu    ? PH_ACT_RELU
+           : is_exact ? PH_ACT_GELU
+           : use_gelu ? PH_ACT_GELU_TANH
+           : use_silu ? PH_ACT_SILU
+                      : PH_ACT_GELU_QUICK;
     return PH_OK;
 }
 

@@ -14,6 +14,8 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return ph_keys_int_or(&k, "sliding_window", 0, 1 << 28, 0, &out->text.kind[0].window, err);
 }
 
+static const ph_decoder_defaults defaults = {"llama", 32, 4096, 32, 0, 0, 11008, 32000, 2048};
+
 static const char *const types[] = {"llama", NULL};
 
 const ph_family ph_family_llama = {
@@ -25,6 +27,7 @@ const ph_family ph_family_llama = {
     .gguf_pairs = 1,
     .hf_class = "LlamaForCausalLM",
     .hf_windowed = "mistral",
+    .defaults = &defaults,
     .template_ = "chatml",
     .source = "arXiv:2302.13971; transformers modeling_llama.py",
 };

@@ -5,7 +5,7 @@
  * stands in the prompt as one run of them, with no marks around.
  * Source: arXiv:2310.03744; reference: transformers modeling_llava.py.
  */
-#include "model/family.h"
+#include "model/export.h"
 
 #include <string.h>
 
@@ -79,8 +79,17 @@ static ph_rc read_tower(const ph_source *s, const ph_keys *top, ph_tower *t, ph_
     t->has_patch_bias = is_siglip;
     PH_TRY(choose_layers(top, t, err));
     PH_TRY(choose_rows(top, t, err));
-    if (vision.gguf && is_siglip)
-        t->drop_class = 0; /* these files say no strategy, and leave out what is none */
+    if (vision.gguf && is_siglip && !ph_keys_has(top, "vision_feature_select_strategy"))
+        t->drop_class = 0; /* files that say no strategy leave out what is none */
+    return PH_OK;
+}
+
+/* GGUF: the tensors say it. */
+static ph_rc has_projector_bias(const ph_source *s, const ph_keys *top, int *out, ph_err *err) {
+    ph_names names;
+    if (!s->is_gguf) return ph_keys_bool_or(top, "multimodal_projector_bias", 1, out, err);
+    PH_TRY(ph_names_bridge(s, &names, err));
+    *out = ph_names_find(&names, "linear_1.bias") || ph_names_find(&names, "linear_2.bias");
     return PH_OK;
 }
 
@@ -89,7 +98,7 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     ph_tower *t = &out->tower;
     PH_TRY(read_tower(s, &top, t, err));
     PH_TRY(ph_keys_act_or(&top, "projector_hidden_act", PH_ACT_GELU, &out->bridge.act, err));
-    PH_TRY(ph_keys_bool_or(&top, "multimodal_projector_bias", 1, &out->bridge.has_bias, err));
+    PH_TRY(has_projector_bias(s, &top, &out->bridge.has_bias, err));
     PH_TRY(ph_keys_image_token(&top, &out->image_token, err));
     out->bridge.shuffle = 1;
     out->bridge.d_in = t->d * (t->n_features ? t->n_features : 1);
@@ -113,6 +122,17 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return ph_pieces_run(out, spec->bridge.tokens_per_tile * tiles->n_tiles, err);
 }
 
+/* Our own: the field's files leave out the class token, where there is one. */
+static const ph_key_row keys[] = {
+    {"", "vision_feature_select_strategy", "%.feature_select_strategy"},
+};
+
+static void export_keys(ph_gguf_meta *to, const ph_model *m) {
+    const ph_tower *t = &m->spec.tower;
+    if (t->drop_class != t->has_class)
+        ph_export_put_word(to, "clip.vision.feature_select_strategy", t->drop_class ? "default" : "full");
+}
+
 static const char *const hf_prefix[] = {"language_model.model.", "language_model.",
                                         "vision_tower.vision_model.", "multi_modal_projector."};
 static const char *const types[] = {"llava", NULL};
@@ -129,6 +149,13 @@ const ph_family ph_family_llava = {
     .hf_class = "LlavaForConditionalGeneration",
     .hf_prefix = hf_prefix,
     .hf_vision = "clip_vision_model",
+    .hf_vision_plain = "siglip_vision_model",
+    .names = ph_projector_names,
+    .n_names = PH_N_PROJECTOR_NAMES,
+    .is_llava_projector = 1,
+    .keys = keys,
+    .n_keys = sizeof keys / sizeof *keys,
+    .export_keys = export_keys,
     .template_ = "vicuna",
     .source = "arXiv:2310.03744; transformers modeling_llava.py",
 };

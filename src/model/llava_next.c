@@ -8,17 +8,19 @@
  * Source: arXiv:2310.03744 and the LLaVA-NeXT report (2024-01-30); reference: transformers
  * modeling_llava_next.py, processing_llava_next.py.
  */
-#include "model/family.h"
+#include "model/export.h"
 
 /* GGUF: how the tiles' tokens are put together. */
+static const char merge_key[] = "clip.vision.mm_patch_merge_type", merge_word[] = "spatial_unpad";
+
 static ph_rc check_merge(const ph_source *s, ph_err *err) {
-    static const char key[] = "clip.vision.mm_patch_merge_type";
-    ph_gguf_text      word;
+    const char  *key = merge_key;
+    ph_gguf_text word;
     if (!s->is_gguf || !ph_gguf_find(&s->mmproj, key)) return PH_OK;
     PH_TRY(ph_gguf_text_of(&s->mmproj, key, &word, err));
-    if (ph_gguf_text_is(word, "spatial_unpad")) return PH_OK;
-    return PH_FAIL(err, PH_EUNSUP, "%s: %s '%.*s' is not supported; spatial_unpad is", s->mmproj.name, key,
-                   (int)(word.n < 40 ? word.n : 40), word.at);
+    if (ph_gguf_text_is(word, merge_word)) return PH_OK;
+    return PH_FAIL(err, PH_EUNSUP, "%s: %s '%.*s' is not supported; %s is", s->mmproj.name, key,
+                   (int)(word.n < 40 ? word.n : 40), word.at, merge_word);
 }
 
 static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
@@ -65,6 +67,17 @@ static ph_rc image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *
     return ph_pieces_run(out, ph_anyres_tokens(spec, tiles), err);
 }
 
+/* The canvases to choose from, width before height. */
+static void export_keys(ph_gguf_meta *to, const ph_model *m) {
+    const ph_recipe *r = &m->recipe;
+    ph_export_put_word(to, merge_key, merge_word);
+    ph_gguf_put_array(to, "clip.vision.image_grid_pinpoints", PH_GGUF_I32, 2 * (size_t)r->n_pinpoints);
+    for (int i = 0; i < r->n_pinpoints; i++) {
+        ph_gguf_add_int(to, r->pinpoint[i][1]);
+        ph_gguf_add_int(to, r->pinpoint[i][0]);
+    }
+}
+
 static const char *const hf_prefix[] = {"language_model.model.", "language_model.",
                                         "vision_tower.vision_model.", "multi_modal_projector."};
 static const char *const types[] = {"llava_next", NULL};
@@ -83,6 +96,10 @@ const ph_family ph_family_llava_next = {
     .hf_prefix = hf_prefix,
     .hf_vision = "clip_vision_model",
     .hf_vision_plain = "siglip_vision_model",
+    .names = ph_projector_names,
+    .n_names = PH_N_PROJECTOR_NAMES,
+    .is_llava_projector = 1,
+    .export_keys = export_keys,
     .template_ = "llama2",
     .source = "LLaVA-NeXT, 2024-01-30; transformers modeling_llava_next.py",
 };

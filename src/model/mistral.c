@@ -10,6 +10,8 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return ph_keys_int_or(&k, "sliding_window", 0, 1 << 28, 0, &out->text.kind[0].window, err);
 }
 
+static const ph_decoder_defaults defaults = {"mistral", 32, 4096, 32, 8, 0, 14336, 32000, 131072};
+
 static const char *const types[] = {"mistral", NULL};
 
 const ph_family ph_family_mistral = {
@@ -20,6 +22,7 @@ const ph_family ph_family_mistral = {
     .gguf = "llama",
     .gguf_pairs = 1,
     .hf_class = "MistralForCausalLM",
+    .defaults = &defaults,
     .template_ = "llama2",
     .source = "arXiv:2310.06825; transformers modeling_mistral.py",
 };

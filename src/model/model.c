@@ -51,6 +51,8 @@ static ph_rc find_families(ph_model *m, ph_err *err) {
 }
 
 static ph_rc read_spec(ph_model *m, ph_err *err) {
+    m->source.family = m->family;
+    m->source.text_family = m->text_family;
     m->spec.image_token = m->spec.video_token = -1;
     m->spec.bridge.act = PH_ACT_GELU;
     PH_TRY(m->text_family->spec(&m->source, &m->spec, err));

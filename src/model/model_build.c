@@ -130,6 +130,12 @@ int ph_build_bridge_input(ph_graph *g, const ph_source *s, ph_names *names, int6
                           ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(n), ph_dim_of(d)));
 }
 
+const ph_name_row ph_projector_names[PH_N_PROJECTOR_NAMES] = {
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_1", NULL},
+    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "linear_2", NULL},
+    {PH_NAMES_LOOSE, PH_NAME_BARE, "image_newline", NULL},
+};
+
 int ph_build_projector(ph_graph *g, const ph_bridge_spec *b, const ph_names *names, int x) {
     x = ph_build_linear(g, names, x, b->d_in, b->d_hidden, b->has_bias, "linear_1");
     x = ph_build_act(g, x, b->act, "bridge.act");

@@ -3,9 +3,10 @@
  * Logical names are Hugging Face's without the prefix that says which part of a
  * composite model they belong to.  GGUF files use the field's shorter names: the
  * table below turns one into the other, piece by piece, so that a family writes
- * each name once.
+ * each name once.  What only one family has stands in its own rows (ph_family
+ * names), which are asked first.
  */
-#include "model/source.h"
+#include "model/family.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -49,9 +50,6 @@ static const struct {
     {"embeddings.position_embedding.", "v.position_embd."},
     {"pre_layrnorm.", "v.pre_ln."},
     {"post_layernorm.", "v.post_ln."},
-    {"modality_projection.proj.", "mm.model.fc."},
-    {"mm_input_projection_weight", "mm.input_projection.weight"},
-    {"mm_soft_emb_norm.", "mm.soft_emb_norm."},
     {"linear_1.", "mm.0."},
     {"linear_2.", "mm.2."},
     {"attn.qkv.", "attn_qkv."},
@@ -97,9 +95,22 @@ static void to_gguf(const ph_names *names, const char *name, char *out, size_t s
     }
 }
 
+/* What the family's own row makes of a name, with its ending; without one the name itself. */
+static const char *own_name(const ph_family *f, const char *name, char *out, size_t size) {
+    for (size_t i = 0; f && i < f->n_names; i++) {
+        const ph_name_row *row = &f->names[i];
+        size_t             n = strlen(row->name);
+        if (!row->gguf || strncmp(name, row->name, n) || (name[n] && name[n] != '.')) continue;
+        snprintf(out, size, "%s%s", row->gguf, name + n);
+        return out;
+    }
+    return name;
+}
+
 void ph_names_full(const ph_names *n, const char *name, char *out, size_t size) {
+    char own[256];
     if (n->is_gguf) {
-        to_gguf(n, name, out, size);
+        to_gguf(n, own_name(n->family, name, own, sizeof own), out, size);
     } else if (!strncmp(name, "lm_head.", 8)) {
         snprintf(out, size, "%s%s", n->head_prefix, name);
     } else {
@@ -128,6 +139,30 @@ static int find_prefix(const ph_weights *w, const char *const (*prefixes)[2], si
     return 0;
 }
 
+/* Under the family's own prefix, any of its own names: a layout that no other family has. */
+static int find_own(const ph_source *s, ph_name_part part, ph_names *out) {
+    static const ph_name_row embeddings = {PH_NAMES_TEXT, PH_NAME_WEIGHT, "embed_tokens", NULL};
+    const ph_family         *f = s->family;
+    static const int         at[] = {[PH_NAMES_TEXT] = 0, [PH_NAMES_VISION] = 2, [PH_NAMES_BRIDGE] = 3};
+    if (!f || !f->hf_prefix) return 0;
+    const ph_name_row *rows = part == PH_NAMES_TEXT     ? &embeddings
+                              : part == PH_NAMES_VISION ? f->tower_names
+                                                        : f->names;
+    size_t n = part == PH_NAMES_TEXT ? 1 : part == PH_NAMES_VISION ? f->n_tower_names : f->n_names;
+    for (size_t i = 0; i < n; i++) {
+        char        full[256];
+        const char *prefix = f->hf_prefix[at[part]];
+        if (rows[i].part != part || strchr(rows[i].name, '#')) continue;
+        snprintf(full, sizeof full, "%s%s%s", prefix, rows[i].name,
+                 rows[i].what & PH_NAME_BARE ? "" : ".weight");
+        if (!ph_weights_find(out->weights, full)) continue;
+        out->prefix = prefix;
+        out->head_prefix = part == PH_NAMES_TEXT ? f->hf_prefix[1] : "";
+        return 1;
+    }
+    return 0;
+}
+
 ph_rc ph_names_text(const ph_source *s, ph_names *out, ph_err *err) {
     static const char *const prefixes[][2] = {
         {"model.", ""},
@@ -143,7 +178,7 @@ ph_rc ph_names_text(const ph_source *s, ph_names *out, ph_err *err) {
                       .is_gguf = s->is_gguf,
                       .prefix = "",
                       .head_prefix = ""};
-    if (out->is_gguf) return PH_OK;
+    if (out->is_gguf || find_own(s, PH_NAMES_TEXT, out)) return PH_OK;
     if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
     return PH_FAIL(err, PH_EMISMATCH,
                    "the weights of %s hold no embed_tokens.weight under model., language_model.model., "
@@ -168,8 +203,9 @@ ph_rc ph_names_vision(const ph_source *s, ph_names *out, ph_err *err) {
                       .weights = ph_source_vision_weights(s),
                       .is_gguf = s->is_gguf,
                       .prefix = "",
-                      .head_prefix = ""};
-    if (out->is_gguf) return PH_OK;
+                      .head_prefix = "",
+                      .family = s->family};
+    if (out->is_gguf || find_own(s, PH_NAMES_VISION, out)) return PH_OK;
     if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
     return PH_FAIL(
         err, PH_EMISMATCH,
@@ -196,8 +232,9 @@ ph_rc ph_names_bridge(const ph_source *s, ph_names *out, ph_err *err) {
                       .weights = ph_source_vision_weights(s),
                       .is_gguf = s->is_gguf,
                       .prefix = "",
-                      .head_prefix = ""};
-    if (out->is_gguf) return PH_OK;
+                      .head_prefix = "",
+                      .family = s->family};
+    if (out->is_gguf || find_own(s, PH_NAMES_BRIDGE, out)) return PH_OK;
     if (find_prefix(out->weights, prefixes, sizeof prefixes / sizeof *prefixes, probes, out)) return PH_OK;
     return PH_FAIL(err, PH_EMISMATCH,
                    "the weights of %s hold neither multi_modal_projector.linear_1.weight nor "

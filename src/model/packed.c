@@ -62,15 +62,6 @@ ph_rc ph_packed_read_windows(const ph_source *s, ph_spec *spec, ph_err *err) {
                    window, p->merge, spec->tower.patch);
 }
 
-int ph_packed_period(const ph_spec *spec) {
-    const uint8_t *is_full = spec->packed.is_full;
-    int            layers = spec->tower.n_layers, n = 1;
-    while (n <= layers && !is_full[n - 1]) n++;
-    for (int i = 0; i < layers; i++)
-        if (!is_full[i] != ((i + 1) % n != 0)) return 0;
-    return n;
-}
-
 /* GGUF: the key for the feed-forward's width holds another number in files of Qwen2-VL; the weight knows. */
 static ph_rc read_width(const ph_source *s, ph_tower *t, ph_err *err) {
     ph_names names;
@@ -140,22 +131,6 @@ ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err) {
     spec->video_marker = "<|video_pad|>";
     return PH_OK;
 }
-
-const ph_name_row ph_packed_names[PH_N_PACKED_NAMES] = {
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_WIDE | PH_NAME_FRAMES, "patch_embed.proj", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "blocks.#.norm1", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_THIRDS, "blocks.#.attn.qkv", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "blocks.#.attn.proj", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS, "blocks.#.norm2", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_GATED, "blocks.#.mlp.gate_proj", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_GATED, "blocks.#.mlp.up_proj", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_GATED, "blocks.#.mlp.down_proj", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_UNGATED, "blocks.#.mlp.fc1", NULL},
-    {PH_NAMES_VISION, PH_NAME_WEIGHT | PH_NAME_BIAS | PH_NAME_UNGATED, "blocks.#.mlp.fc2", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "merger.ln_q", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "merger.mlp.0", NULL},
-    {PH_NAMES_BRIDGE, PH_NAME_WEIGHT | PH_NAME_BIAS, "merger.mlp.2", NULL},
-};
 
 /* ---- the tower ---- */
 

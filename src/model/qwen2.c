@@ -12,6 +12,8 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
 }
 
 /* Vision-language checkpoints name their decoder so, or (older ones) keep its keys beside their own. */
+static const ph_decoder_defaults defaults = {"qwen2", 32, 4096, 32, 0, 0, 22016, 151936, 32768};
+
 static const char *const types[] = {"qwen2",           "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text",
                                     "qwen2_5_vl_text", "qwen2vl",  "qwen25vl",   NULL};
 
@@ -23,6 +25,7 @@ const ph_family ph_family_qwen2 = {
     .gguf = "qwen2",
     .gguf_mrope = "qwen2vl",
     .hf_class = "Qwen2ForCausalLM",
+    .defaults = &defaults,
     .template_ = "chatml",
     .source = "arXiv:2407.10671; transformers modeling_qwen2.py",
 };

@@ -15,6 +15,8 @@
 #include "formats/weights.h"
 #include "model/spec.h"
 
+struct ph_family;
+
 typedef struct ph_source {
     int         is_gguf; /* keys and tensors have the field's GGUF names; 0: Hugging Face's */
     ph_hfdir    hf;      /* is_gguf 0 */
@@ -26,6 +28,8 @@ typedef struct ph_source {
     ph_storage  quant;     /* config.json's quantization_config: form (NULL: none), bits, group; no planes */
     const char *path;      /* as given */
     ph_arena    arena;     /* small things that live as long as the model */
+    /* Which read it, as in ph_model; NULL before that is known.  Their own keys and names are asked first. */
+    const struct ph_family *family, *text_family;
 } ph_source;
 
 /* Open a Hugging Face directory, or a GGUF file with the file of its vision part (NULL: none).
@@ -43,13 +47,19 @@ const ph_weights *ph_source_vision_weights(const ph_source *s); /* GGUF: of the 
  * others. */
 #define PH_STOP_KEY "pinhole.stop_token_ids"
 
+/* GGUF: the key of a config key; "%" stands for the part's prefix. */
+typedef struct ph_key_row {
+    const char *group, *name, *key; /* group: as in ph_keys */
+} ph_key_row;
+
 /* A place to read keys from: a JSON object, or a GGUF with the dictionary for one part. */
 typedef struct ph_keys {
-    ph_json        object;    /* HF: config.json or one of its parts */
-    const ph_gguf *gguf;      /* GGUF; else NULL */
-    const char    *prefix;    /* GGUF: "llama", "clip.vision" */
-    char           group[24]; /* GGUF: the dictionary's group: "", "rope_scaling" */
-    const char    *where;     /* for messages: the file's name */
+    ph_json                 object;    /* HF: config.json or one of its parts */
+    const ph_gguf          *gguf;      /* GGUF; else NULL */
+    const char             *prefix;    /* GGUF: "llama", "clip.vision" */
+    char                    group[24]; /* GGUF: the dictionary's group: "", "rope_scaling" */
+    const char             *where;     /* for messages: the file's name */
+    const struct ph_family *family; /* whose rows (GGUF) and defaults go before the shared; NULL: nobody's */
 } ph_keys;
 
 ph_keys ph_keys_text(const ph_source *s);   /* text_config, or the whole config; GGUF: the language model */
@@ -89,6 +99,7 @@ typedef struct ph_names {
     const ph_storage *quant; /* how layers without a plain weight are stored; NULL or without form: no such */
     int has_post_norms;      /* GGUF: post_attention_layernorm is a norm of its own, not the one before the
                               * feed-forward */
+    const struct ph_family *family; /* GGUF: whose names go before names.c's; NULL: nobody's */
 } ph_names;
 
 /* The text part: the prefix among the usual ones under which embed_tokens.weight stands.

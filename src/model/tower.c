@@ -19,21 +19,25 @@ int ph_tower_patches(const ph_tower *t) {
     return side * side;
 }
 
-/* What a config leaves out is its class's default; 0: it must be there. */
-static const struct size {
-    const char *type;
-    ph_act      act;
-    double      eps;
-    int         layers, d, heads, d_ff, image, patch;
-} defaults[] = {
-    {"blip_2_vision_model", PH_ACT_GELU, 1e-6, 39, 1408, 16, 6144, 224, 14},
+/* Towers that several families have. */
+static const ph_tower_defaults shared[] = {
     {"clip_vision_model", PH_ACT_GELU_QUICK, 1e-5, 12, 768, 12, 3072, 224, 32},
-    {"idefics3_vision", PH_ACT_GELU_TANH, 1e-6, 12, 1152, 16, 3072, 224, 32},
-    {"internvl_vision", PH_ACT_GELU, 1e-6, 24, 1024, 16, 4096, 448, 14},
     {"siglip_vision_model", PH_ACT_GELU_TANH, 1e-6, 12, 768, 12, 3072, 224, 16},
-    {"smolvlm_vision", PH_ACT_GELU_TANH, 1e-6, 12, 1152, 16, 3072, 224, 32},
     {NULL, PH_ACT_GELU, 1e-5, 0, 0, 0, 0, 0, 0},
 };
+
+/* The row of this type in the list, or its end. */
+static const ph_tower_defaults *find_defaults(const ph_tower_defaults *d, const char *type) {
+    while (d->type && (!type || strcmp(type, d->type))) d++;
+    return d;
+}
+
+static const ph_tower_defaults *defaults_of(const ph_keys *k) {
+    const char              *type = k->gguf ? NULL : ph_keys_type(k);
+    const ph_tower_defaults *own = k->family ? k->family->tower_defaults : NULL;
+    if (own) own = find_defaults(own, type);
+    return own && own->type ? own : find_defaults(shared, type);
+}
 
 static ph_rc read_count(const ph_keys *k, const char *name, int most, int otherwise, int *out, ph_err *err) {
     if (!otherwise) return ph_keys_int(k, name, 1, most, out, err);
@@ -54,11 +58,9 @@ static ph_rc read_side(const ph_keys *k, const char *name, int most, int otherwi
 }
 
 ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err) {
-    const char        *type = k->gguf ? NULL : ph_keys_type(k);
-    const struct size *c = defaults;
-    double             eps;
+    const ph_tower_defaults *c = defaults_of(k);
+    double                   eps;
     *t = (ph_tower){0};
-    while (c->type && (!type || strcmp(type, c->type))) c++;
     PH_TRY(read_count(k, "num_hidden_layers", 1024, c->layers, &t->n_layers, err));
     PH_TRY(read_count(k, ph_keys_has(k, "hidden_size") ? "hidden_size" : "embed_dim", 1 << 16, c->d, &t->d,
                       err));
