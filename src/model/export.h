@@ -40,9 +40,9 @@ typedef struct ph_export_parts {
 } ph_export_parts;
 
 typedef struct ph_export_row {
-    const ph_weight       *from;  /* in the opened checkpoint; of a tensor put together the first part */
-    const ph_export_parts *parts; /* NULL: as it stands */
-    const char            *hf, *gguf;
+    const ph_weight       *from;      /* in the opened checkpoint; of a tensor put together the first part */
+    const ph_export_parts *parts;     /* NULL: as it stands */
+    const char            *hf, *gguf; /* hf "": no directory has it, config.json does */
     ph_export_turn         turn;
     int                    heads;     /* PH_EXPORT_PAIRS */
     int                    is_vision; /* stands in the vision file of a GGUF pair (the bridge too) */

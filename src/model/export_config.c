@@ -97,12 +97,32 @@ static ph_rc llama3_of_table(json_t *o, const ph_rope_spec *r, const ph_weight *
     return PH_OK;
 }
 
+/* Three members are what the reference takes; a factor of its own besides. */
+static ph_rc longrope(json_t *o, const ph_model *m, ph_err *err) {
+    const ph_decoder   *d = &m->spec.text;
+    const ph_rope_spec *r = &d->kind[0].rope;
+    float               list[PH_DIVISORS_MAX];
+    json_t             *s = json_pack("{ss}", "type", "longrope");
+    json_object_set_new(o, "rope_scaling", s);
+    ph_export_set_int(o, "original_max_position_embeddings", (int64_t)r->original_context);
+    for (int is_long = 0; is_long < 2; is_long++) {
+        json_t *a = json_array();
+        json_object_set_new(s, is_long ? "long_factor" : "short_factor", a);
+        PH_TRY(ph_longrope_list(&m->source, d, is_long, list, err));
+        for (int i = 0; i < r->dim / 2; i++) json_array_append_new(a, real((double)list[i]));
+    }
+    if (fabs(r->attention_factor - ph_longrope_magnitude(d)) > 1e-6 * r->attention_factor)
+        ph_export_set_real(s, "attention_factor", r->attention_factor);
+    return PH_OK;
+}
+
 static ph_rc rope(json_t *o, const ph_model *m, ph_err *err) {
     const ph_rope_spec *r = &m->spec.text.kind[0].rope;
     const ph_weight    *table =
         m->source.is_gguf ? ph_weights_find(ph_source_weights(&m->source), "rope_freqs.weight") : NULL;
     ph_export_set_real(o, "rope_theta", r->theta);
     if (table) return llama3_of_table(o, r, table, err);
+    if (m->spec.text.has_divisors) return longrope(o, m, err);
     int is_none = !strcmp(r->kind, "none");
     if (is_none && !r->mrope[0]) {
         json_object_set_new(o, "rope_scaling", json_null());
@@ -169,7 +189,7 @@ static ph_rc text_config(json_t *o, const ph_model *m, ph_err *err) {
     ph_export_set_int(o, "head_dim", d->d_head);
     ph_export_set_text(o, "hidden_act", ph_export_act_name(d->act));
     ph_export_set_text(o, "hidden_activation", ph_export_act_name(d->act));
-    ph_export_set_int(o, "max_position_embeddings", d->context);
+    ph_export_set_int(o, "max_position_embeddings", d->context_whole ? d->context_whole : d->context);
     ph_export_set_real(o, "rms_norm_eps", (double)d->norm_eps);
     set_bool(o, "tie_word_embeddings", d->is_tied);
     set_bool(o, "attention_bias", d->has_qkv_bias);

@@ -53,6 +53,11 @@ static void rope_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d) {
     if (d->n_kinds > 1 && fabs(d->kind[1].rope.theta - r->theta) > 0)
         put_real(to, arch, "rope.freq_base_swa", d->kind[1].rope.theta);
     int is_linear = !strcmp(r->kind, "linear"), is_yarn = !strcmp(r->kind, "yarn");
+    if (d->has_divisors) {
+        ph_export_put_word(to, under(arch, "rope.scaling.type").text, "longrope");
+        put_int(to, arch, "rope.scaling.original_context_length", (int64_t)r->original_context);
+        put_real(to, arch, "rope.scaling.attn_factor", r->attention_factor);
+    }
     if (!is_linear && !is_yarn) return; /* llama3 is a table: ph_export_rope_freqs */
     ph_export_put_word(to, under(arch, "rope.scaling.type").text, r->kind);
     put_real(to, arch, "rope.scaling.factor", r->factor);
@@ -77,7 +82,7 @@ void ph_export_text_keys(ph_gguf_meta *to, const ph_model *m) {
     const char       *arch = ph_family_gguf(m->text_family, &m->spec);
     ph_export_put_word(to, "general.architecture", arch);
     ph_export_put_word(to, "general.type", "model");
-    put_int(to, arch, "context_length", d->context);
+    put_int(to, arch, "context_length", d->context_whole ? d->context_whole : d->context);
     put_int(to, arch, "embedding_length", d->d_model);
     put_int(to, arch, "block_count", d->n_layers);
     put_int(to, arch, "feed_forward_length", d->d_ff);

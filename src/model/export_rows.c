@@ -258,9 +258,32 @@ static ph_rc add_list(walk *w, const ph_name_row *row, size_t n, ph_err *err) {
     return PH_OK;
 }
 
+/* LongRoPE's lists, which stand in config.json: tensors of GGUF files that no directory has. */
+static ph_rc add_divisors(walk *w, ph_err *err) {
+    const ph_decoder *d = &w->m->spec.text;
+    size_t            n = (size_t)d->kind[0].rope.dim / 2;
+    if (!d->has_divisors || w->m->source.is_gguf) return PH_OK;
+    for (int is_long = 1; is_long >= 0; is_long--) { /* in the field's order */
+        void *list, *at;
+        PH_TRY(ph_arena_carve(w->arena, &list, n, sizeof(float), err));
+        PH_TRY(ph_arena_zero(w->arena, &at, 1, sizeof(ph_weight), err));
+        PH_TRY(ph_longrope_list(&w->m->source, d, is_long, list, err));
+        ph_weight *from = at;
+        *from = (ph_weight){.name = ph_longrope_tensor[is_long],
+                            .dtype = PH_F32,
+                            .rank = 1,
+                            .dim = {(int64_t)n},
+                            .bytes = list,
+                            .n_bytes = n * sizeof(float)};
+        w->out->row[w->out->n++] = (ph_export_row){.from = from, .hf = "", .gguf = from->name};
+    }
+    return PH_OK;
+}
+
 static ph_rc add_all(walk *w, ph_err *err) {
     const ph_family *f = w->m->family;
     PH_TRY(add_list(w, text_names, sizeof text_names / sizeof *text_names, err));
+    PH_TRY(add_divisors(w, err));
     if (!w->m->spec.has_vision) return PH_OK;
     if (f->tower_names)
         PH_TRY(add_list(w, f->tower_names, f->n_tower_names, err));
@@ -273,9 +296,10 @@ static ph_rc add_all(walk *w, ph_err *err) {
 
 /* Tables that follow from the config; no parameter of the model. */
 static int is_derived(const char *name) {
-    static const char *const endings[] = {"position_ids", "rotary_emb.inv_freq", "rope_freqs.weight",
-                                          "masked_bias"};
-    size_t                   n = strlen(name);
+    static const char *const endings[] = {
+        "position_ids", "rotary_emb.inv_freq",       "rope_freqs.weight",
+        "masked_bias",  "rope_factors_short.weight", "rope_factors_long.weight"};
+    size_t n = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         size_t k = strlen(endings[i]);
         if (n >= k && !strcmp(name + n - k, endings[i])) return 1;
@@ -327,15 +351,12 @@ ph_rc ph_export_rows(ph_export *out, const ph_model *m, ph_arena *arena, ph_err 
     if (!m->text_family || !ph_family_gguf(m->text_family, &m->spec) ||
         (m->spec.has_vision && (!m->family->hf_prefix || !m->family->projector)))
         return PH_FAIL(err, PH_EUNSUP, "GGUF has no names for models of family %s", m->family->name);
-    if (m->spec.text.has_divisors)
-        return PH_FAIL(err, PH_EUNSUP,
-                       "the lists that a rotation is divided by (LongRoPE) are not put into GGUF yet");
     if (m->spec.text.act != m->text_family->gguf_act)
         return PH_FAIL(err, PH_EUNSUP, "GGUF has no key for hidden_act '%s' of family %s",
                        ph_export_act_name(m->spec.text.act), m->text_family->name);
     PH_TRY(open_names(&w, err));
     w.is_swapped = is_swapped(&w);
-    w.max = text->n + (m->spec.has_vision ? PH_EXPORT_PARTS_MAX * vision->n : 0);
+    w.max = 2 + text->n + (m->spec.has_vision ? PH_EXPORT_PARTS_MAX * vision->n : 0);
     PH_TRY(ph_arena_zero(arena, &rows, w.max + 1, sizeof *out->row, err));
     out->row = rows;
     PH_TRY(add_all(&w, err));

@@ -172,8 +172,13 @@ ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err); /* rope_thet
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
 /* Of ph_decoder_read: the lists of divisors, once the context and the rotating dimension are known. */
 ph_rc ph_longrope_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
-ph_rc ph_layer_types_read(const ph_keys *k, ph_decoder *d,
-                          ph_err *err);                             /* layer_types, where the config has it */
+/* For conversion: the short or the long list, [rope.dim / 2]; what multiplies cos and sin where nothing says
+ * it. */
+ph_rc  ph_longrope_list(const ph_source *s, const ph_decoder *d, int is_long, float *out, ph_err *err);
+double ph_longrope_magnitude(const ph_decoder *d);
+extern const char *const ph_longrope_tensor[2]; /* their GGUF names: short, long */
+ph_rc                    ph_layer_types_read(const ph_keys *k, ph_decoder *d,
+                                             ph_err *err);          /* layer_types, where the config has it */
 ph_rc ph_window_read(const ph_keys *k, ph_decoder *d, ph_err *err); /* use_sliding_window and its company */
 ph_rc ph_gemma_read(const ph_source *s, ph_decoder *d, ph_err *err); /* what the Gemma families share */
 enum { PH_N_GEMMA_KEYS = 4 };

@@ -62,7 +62,8 @@ typedef struct ph_decoder {
     int           n_kinds;                        /* 1 or 2 */
     uint8_t       layer_kind[PH_LAYERS_MAX];      /* index into kind */
     int           has_divisors;                   /* LongRoPE: kind[0]'s frequencies are divided by these */
-    float         rope_divisors[PH_DIVISORS_MAX]; /* [rope.dim / 2] */
+    float         rope_divisors[PH_DIVISORS_MAX]; /* [rope.dim / 2], those of short texts */
+    int           context_whole;                  /* with the divisors of long texts; 0: context */
 } ph_decoder;
 
 enum { PH_FEATURES_MAX = 16 };

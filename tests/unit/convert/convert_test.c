@@ -199,6 +199,8 @@ void test_convert_there_and_back(void) {
     there_and_back(text, 1, 1);
     there_and_back("tests/golden/formats/hf", 0, 0);
     there_and_back("tests/golden/formats/hf", 0, 1);
+    there_and_back("tests/golden/set/models/llm_phi3_longrope", 0, 0);
+    there_and_back("tests/golden/set/models/llm_phi3_longrope", 0, 1);
 }
 
 /* Families with pictures, each with what GGUF stores otherwise: parts, tiles, canvases. */

@@ -1,6 +1,7 @@
 /* said_test.c - what a config says and no key of the field does: bare files keep it by keys of our own or by
  * the tensors, and so does the directory that is made of them; what they cannot keep is refused. */
 #include "convert/convert.h"
+#include "formats/gguf_write.h"
 #include "formats/safetensors.h"
 #include "model/model.h"
 #include "tests/unit/unit.h"
@@ -124,5 +125,85 @@ void test_said_act(void) {
     snprintf(out, sizeof out, "%s/m.gguf", folder);
     CHECK(!convert(in, NULL, out, 1, &err) && err.code == PH_EUNSUP);
     CHECK_SAY(strstr(err.msg, "no key for hidden_act 'gelu' of family llama"), "%s", err.msg);
+    close_folder(folder);
+}
+
+/* ---- LongRoPE ---- */
+
+/* The file with one key or tensor left out; "": none. */
+static void leave_out(const char *from, const char *to, const char *name) {
+    ph_arena     arena = {0};
+    ph_gguf      g = {0};
+    ph_gguf_meta meta = {0};
+    size_t       n = 0;
+    CHECK(!ph_arena_open_growing(&arena, 4096, NULL) && !ph_gguf_open(&g, from, &arena, NULL));
+    for (size_t i = 0; i < g.n_kv; i++)
+        if (strcmp(g.kv[i].key, name)) ph_gguf_put_copy(&meta, &g.kv[i]);
+    for (size_t i = 0; i < g.weights.n; i++)
+        if (strcmp(g.weights.at[i].name, name)) g.weights.at[n++] = g.weights.at[i];
+    CHECK(!ph_gguf_write(to, &meta, g.weights.at, n, &(ph_producer){0}, NULL));
+    ph_gguf_meta_close(&meta);
+    ph_gguf_close(&g);
+    ph_arena_close(&arena);
+}
+
+static void same_rotation(const char *path, const ph_model *m, const char *what) {
+    ph_model *n = NULL;
+    ph_err    err = {0};
+    CHECK_SAY(!ph_model_open(&n, path, NULL, &err), "%s: %s", what, err.msg);
+    if (!n) return;
+    const ph_decoder *a = &m->spec.text, *b = &n->spec.text;
+    float             x[PH_DIVISORS_MAX], y[PH_DIVISORS_MAX];
+    int    same = b->has_divisors && a->context == b->context && a->context_whole == b->context_whole;
+    double d = a->kind[0].rope.attention_factor - b->kind[0].rope.attention_factor;
+    CHECK_SAY(same && d < 1e-6 && d > -1e-6, "%s: %d of %d by %g", what, b->context, b->context_whole,
+              b->kind[0].rope.attention_factor);
+    for (int is_long = 0; same && is_long < 2; is_long++) {
+        size_t bytes = (size_t)a->kind[0].rope.dim / 2 * sizeof *x;
+        CHECK_SAY(!ph_longrope_list(&m->source, a, is_long, x, &err) &&
+                      !ph_longrope_list(&n->source, b, is_long, y, &err) && !memcmp(x, y, bytes),
+                  "%s: list %d %s", what, is_long, err.msg);
+    }
+    ph_model_close(n);
+}
+
+/* Both lists, the two contexts and the factor go there and back; a file of the field may leave out what
+ * follows from the rest.  expression changes the config. */
+static void turns(const char *expression) {
+    char      folder[32], in[64], out[64], less[64], back[64];
+    ph_model *m = NULL;
+    ph_err    err = {0};
+    open_folder("llm_phi3_longrope", expression, folder);
+    snprintf(in, sizeof in, "%s/m", folder);
+    snprintf(out, sizeof out, "%s/m.gguf", folder);
+    snprintf(less, sizeof less, "%s/less.gguf", folder);
+    snprintf(back, sizeof back, "%s/back", folder);
+    CHECK_SAY(!ph_model_open(&m, in, NULL, &err), "%s: %s", expression, err.msg);
+    CHECK_SAY(convert(in, NULL, out, 1, &err), "%s: %s", expression, err.msg);
+    if (m) same_rotation(out, m, expression);
+    leave_out(out, less, "phi3.rope.scaling.type");
+    if (m) same_rotation(less, m, "without a type");
+    CHECK_SAY(convert(less, NULL, back, 0, &err), "%s: %s", expression, err.msg);
+    if (m) same_rotation(back, m, "back");
+    leave_out(out, less, "rope_factors_long.weight");
+    CHECK(!convert(less, NULL, back, 0, &err) && err.code == PH_EMISMATCH);
+    CHECK_SAY(strstr(err.msg, "tensor rope_factors_long.weight must be one row of F32"), "%s", err.msg);
+    ph_model_close(m);
+    close_folder(folder);
+}
+
+void test_said_longrope(void) {
+    char      folder[32], in[64];
+    ph_model *m = NULL;
+    ph_err    err = {0};
+    turns("\"x\"/x");
+    turns("\"type\": \"longrope\"/\"type\": \"longrope\", \"attention_factor\": 1.5");
+    open_folder("llm_phi3_longrope",
+                "\"original_max_position_embeddings\": 512/\"original_max_position_embeddings\": 1e300",
+                folder);
+    snprintf(in, sizeof in, "%s/m", folder);
+    CHECK(ph_model_open(&m, in, NULL, &err) == PH_EFORMAT &&
+          strstr(err.msg, "original_max_position_embeddings"));
+    ph_model_close(m);
     close_folder(folder);
 }
