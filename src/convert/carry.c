@@ -58,15 +58,18 @@ static ph_rc add_tensors(const work *w, ph_stream *s, ph_err *err) {
     for (size_t i = 0; i < w->w->n; i++) {
         ph_weight *to = (ph_weight *)placed + i;
         PH_TRY(ph_carried_place(w->w, i, to, w->arena, err));
-        PH_TRY(ph_stream_add(s, to->name, choose(w, s, i, to), to, 0, 0, err));
+        ph_dtype type = choose(w, s, i, to);
+        /* What stays is copied as what stands for it in the file; what changes is read as what it is. */
+        if (type != to->dtype) to->dtype = w->w->at[i].dtype;
+        PH_TRY(ph_stream_add(s, to->name, type, to, 0, 0, err));
     }
     return PH_OK;
 }
 
 /* Keys of a carrying file that are written anew: those of its types and of its tensors. */
 static int is_written(const char *key) {
-    return ph_convert_is_of_the_file(key) || !strcmp(key, PH_ORIGINAL_KEY "tensors") ||
-           !strcmp(key, PH_ORIGINAL_KEY "shapes");
+    return ph_convert_is_of_the_file(key) || !strcmp(key, PH_CARRIED_TENSORS_KEY) ||
+           !strcmp(key, PH_CARRIED_SHAPES_KEY);
 }
 
 static ph_rc put_keys(const work *w, ph_gguf_meta *meta, const ph_stream *s, ph_err *err) {
@@ -80,8 +83,7 @@ static ph_rc put_keys(const work *w, ph_gguf_meta *meta, const ph_stream *s, ph_
         PH_TRY(ph_convert_put_originals(meta, w->hf, NULL, err));
     }
     ph_convert_put_type(meta, s);
-    ph_carried_put_lines(meta, w->w->at, w->hf->was, w->w->n);
-    return PH_OK;
+    return ph_carried_put_lines(meta, w->w->at, w->hf->was, w->w->n, err);
 }
 
 static ph_rc write_file(const work *w, ph_err *err) {
@@ -109,8 +111,8 @@ ph_rc ph_convert_carry(const ph_convert *c, ph_convert_report *report, const ph_
 /* ---- out of a file ---- */
 
 static ph_rc put_files(const ph_convert *c, const ph_hfdir *hf, ph_err *err) {
-    for (size_t i = 0; ph_convert_originals[i]; i++) {
-        const char *name = ph_convert_originals[i];
+    for (size_t i = 0; ph_hfdir_files[i]; i++) {
+        const char *name = ph_hfdir_files[i];
         ph_file     f;
         int         found;
         PH_TRY(ph_hfdir_take(hf, name, &f, &found, err));
@@ -126,9 +128,8 @@ ph_rc ph_convert_carried_to_hf(const ph_convert *c, ph_convert_report *report, c
     ph_stream         s = {0};
     ph_rc             rc = ph_stream_open(&s, c, report, w->n, arena, err);
     for (size_t i = 0; i < w->n && !rc; i++) {
-        int is_real = ph_dtype_get(hf->was[i])->pack != NULL; /* whole numbers (ids, planes) stay */
-        rc = ph_stream_add(&s, w->at[i].name, is_real && c->types->has_type ? c->types->type : hf->was[i],
-                           &w->at[i], 0, 0, err);
+        ph_dtype type = ph_convert_type_in_dir(c, w, i, hf->was[i]);
+        rc = ph_stream_add(&s, w->at[i].name, type, &w->at[i], 0, 0, err);
     }
     if (!rc) rc = ph_convert_make_dir(c->out, err);
     if (!rc) rc = put_files(c, hf, err);

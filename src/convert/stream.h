@@ -57,9 +57,6 @@ ph_rc ph_convert_carry(const ph_convert *c, ph_convert_report *report, const ph_
 ph_rc ph_convert_carried_to_hf(const ph_convert *c, ph_convert_report *report, const ph_model *m,
                                ph_arena *arena, ph_err *err);
 
-/* The small files of a checkpoint that ride along; NULL ends. */
-extern const char *const ph_convert_originals[];
-
 /* What the writers of GGUF share (to_gguf.c): general.file_type, general.name, the small files (only: NULL,
  * or what their names must hold); whether a key is about one file alone and so never copied; a tensor whose
  * type is another than was asked for. */
@@ -69,9 +66,11 @@ ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const cha
 int   ph_convert_is_of_the_file(const char *key);
 void  ph_convert_note_fall_back(const ph_stream *s, const char *name);
 ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err);
-/* And those of directories (to_hf.c). */
-ph_rc ph_convert_make_dir(const char *path, ph_err *err);
-ph_rc ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err);
-ph_rc ph_convert_write_dir(ph_stream *s, ph_err *err);
+/* And those of directories (to_hf.c).  type_in_dir: of tensor i of a directory's `all`, once stored as `was`:
+ * whole numbers (ids, zero points) and planes stay, whatever type is asked for. */
+ph_rc    ph_convert_make_dir(const char *path, ph_err *err);
+ph_rc    ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err);
+ph_dtype ph_convert_type_in_dir(const ph_convert *c, const ph_weights *all, size_t i, ph_dtype was);
+ph_rc    ph_convert_write_dir(ph_stream *s, ph_err *err);
 
 #endif

@@ -16,23 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const ph_convert_originals[] = {"tokenizer.json",
-                                            "config.json",
-                                            "generation_config.json",
-                                            "tokenizer_config.json",
-                                            "special_tokens_map.json",
-                                            "added_tokens.json",
-                                            "preprocessor_config.json",
-                                            "processor_config.json",
-                                            "video_preprocessor_config.json",
-                                            "chat_template.json",
-                                            "chat_template.jinja",
-                                            "vocab.json",
-                                            "merges.txt",
-                                            "tokenizer.model",
-                                            "spiece.model",
-                                            NULL};
-
 /* general.file_type of the field, by the type that most of the weights have. */
 static int64_t file_type(const ph_stream *s) {
     static const struct {
@@ -118,26 +101,25 @@ static ph_rc put_file(ph_gguf_meta *meta, const ph_hfdir *hf, const char *name, 
 }
 
 ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const char *only, ph_err *err) {
-    for (size_t i = 0; ph_convert_originals[i]; i++)
-        if (!only || strstr(ph_convert_originals[i], only))
-            PH_TRY(put_file(meta, hf, ph_convert_originals[i], err));
+    for (size_t i = 0; ph_hfdir_files[i]; i++)
+        if (!only || strstr(ph_hfdir_files[i], only)) PH_TRY(put_file(meta, hf, ph_hfdir_files[i], err));
     return PH_OK;
 }
 
-/* What each tensor of this file was called and stored as: "BF16 model.norm.weight", in the file's order. */
-static void put_tensor_names(const work *w, const ph_stream *s, int is_vision, ph_gguf_meta *meta) {
-    char line[320];
-    if (w->c->is_bare) return;
-    ph_gguf_put_array(meta, PH_ORIGINAL_KEY "tensors", PH_GGUF_TEXT, s->n);
+/* What each tensor of this file was called and stored as, in the file's order. */
+static ph_rc put_tensor_names(const work *w, const ph_stream *s, int is_vision, ph_gguf_meta *meta,
+                              ph_err *err) {
+    if (w->c->is_bare) return PH_OK;
+    ph_gguf_put_array(meta, PH_CARRIED_TENSORS_KEY, PH_GGUF_TEXT, s->n);
     size_t left = s->n;
     for (size_t i = 0; i < w->rows.n; i++) {
         const ph_export_row *r = &w->rows.row[i];
         if (r->is_vision != is_vision) continue;
-        int n = snprintf(line, sizeof line, "%s %s", ph_dtype_name(r->from->dtype), r->hf);
-        ph_gguf_add_text(meta, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
+        PH_TRY(ph_carried_put_line(meta, r->from->dtype, r->hf, err));
         left--;
     }
     while (left--) ph_gguf_add_text(meta, "", 0); /* tables that no directory has */
+    return PH_OK;
 }
 
 static ph_rc put_tokenizer(work *w, ph_gguf_meta *meta, ph_err *err) {
@@ -193,7 +175,7 @@ static ph_rc write_part(work *w, const char *path, int is_vision, ph_err *err) {
         (is_vision ? ph_export_vision_keys : ph_export_text_keys)(&meta, w->m);
         ph_convert_put_name(&meta, w->c->in);
         ph_convert_put_type(&meta, &s);
-        put_tensor_names(w, &s, is_vision, &meta);
+        rc = put_tensor_names(w, &s, is_vision, &meta, err);
     }
     if (!rc && !is_vision) rc = put_tokenizer(w, &meta, err);
     /* Bare files have of the originals only what answers need: how pictures are prepared, where no key says

@@ -9,6 +9,7 @@
  * matrix keeps a plain type, and a block type becomes F32, in which it is exact.
  */
 #include "convert/stream.h"
+#include "convert/use.h"
 
 #include "base/file.h"
 #include "formats/carried.h"
@@ -45,7 +46,7 @@ ph_rc ph_convert_put_bytes(const char *dir, const char *name, const void *bytes,
     if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
         return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", dir);
     PH_TRY(ph_part_open(&f, path, err));
-    fwrite(bytes, 1, n, f.to);
+    if (n) fwrite(bytes, 1, n, f.to); /* an empty file has no bytes to point at */
     return ph_part_close(&f, PH_OK, err);
 }
 
@@ -109,8 +110,8 @@ static ph_rc put_made(const work *w, const ph_stream *s, int has_config, int has
 static ph_rc put_files(const work *w, const ph_stream *s, ph_err *err) {
     int          has_config = 0, has_tokenizer = 0, found;
     ph_gguf_text template_;
-    for (size_t i = 0; ph_convert_originals[i]; i++) {
-        const char *name = ph_convert_originals[i];
+    for (size_t i = 0; ph_hfdir_files[i]; i++) {
+        const char *name = ph_hfdir_files[i];
         PH_TRY(put_original(w, name, &found, err));
         has_config |= found && !strcmp(name, "config.json");
         has_tokenizer |= found && (strstr(name, ".model") || !strcmp(name, "tokenizer.json") ||
@@ -132,7 +133,7 @@ typedef struct past {
 } past;
 
 static ph_rc read_past(const ph_gguf *g, past *out, ph_arena *arena, ph_err *err) {
-    const ph_gguf_kv *kv = ph_gguf_find(g, PH_ORIGINAL_KEY "tensors");
+    const ph_gguf_kv *kv = ph_gguf_find(g, PH_CARRIED_TENSORS_KEY);
     void             *lines;
     *out = (past){.of = &g->weights};
     if (!kv || kv->type != PH_GGUF_TEXT || kv->count != g->weights.n) return PH_OK;
@@ -147,15 +148,10 @@ static ph_rc read_past(const ph_gguf *g, past *out, ph_arena *arena, ph_err *err
 
 /* The type and name that a tensor had; 0: not known. */
 static int recall(const past *p, const ph_weight *from, ph_dtype *type, const char **name, ph_arena *arena) {
-    char         word[16];
     char        *copy;
-    ph_gguf_text line = p->line ? p->line[from - p->of->at] : (ph_gguf_text){0};
-    const char  *space = line.n ? memchr(line.at, ' ', line.n) : NULL;
-    if (!space || (size_t)(space - line.at) >= sizeof word) return 0;
-    snprintf(word, sizeof word, "%.*s", (int)(space - line.at), line.at);
-    size_t n = line.n - (size_t)(space + 1 - line.at);
-    if (!n || memchr(space + 1, 0, n) || !ph_dtype_from_name(word, type) || !ph_dtype_get(*type)->pack ||
-        ph_dtype_block(*type) != 1 || ph_arena_copy_text(arena, &copy, space + 1, n, NULL))
+    ph_gguf_text once, line = p->line ? p->line[from - p->of->at] : (ph_gguf_text){0};
+    if (!ph_carried_line(line, type, &once) || !ph_dtype_get(*type)->pack || !once.n ||
+        memchr(once.at, 0, once.n) || ph_arena_copy_text(arena, &copy, once.at, once.n, NULL))
         return 0;
     *name = copy;
     return 1;
@@ -238,20 +234,9 @@ static ph_rc copy_files(const ph_convert *c, ph_err *err) {
     return rc;
 }
 
-/* Levels with scales in a tensor of their own mean nothing without it, and scales need all their digits. */
-static int is_plane(const ph_weights *all, const ph_weight *w) {
-    static const char *const endings[] = {"_scale", "_scale_inv"};
-    char                     name[320];
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t n = strlen(w->name), m = strlen(endings[i]);
-        snprintf(name, sizeof name, "%.300s%s", w->name, endings[i]);
-        if (ph_dtype_bytes(w->dtype) == 1 && ph_weights_find(all, name)) return 1;
-        if (!ends_with(w->name, endings[i]) || n - m >= sizeof name) continue;
-        snprintf(name, sizeof name, "%.*s", (int)(n - m), w->name);
-        const ph_weight *levels = ph_weights_find(all, name);
-        if (levels && ph_dtype_bytes(levels->dtype) == 1) return 1;
-    }
-    return 0;
+ph_dtype ph_convert_type_in_dir(const ph_convert *c, const ph_weights *all, size_t i, ph_dtype was) {
+    int is_real = ph_dtype_get(was)->pack != NULL;
+    return c->types->has_type && is_real && !ph_use_is_plane(all, &all->at[i]) ? c->types->type : was;
 }
 
 static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_weights *all, ph_arena *arena,
@@ -260,10 +245,8 @@ static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_weig
     ph_rc     rc = ph_stream_open(&s, c, report, all->n, arena, err);
     for (size_t i = 0; i < all->n && !rc; i++) {
         const ph_weight *from = &all->at[i];
-        /* Whole numbers (ids, zero points) stay. */
-        int is_real = ph_dtype_get(from->dtype)->pack && !is_plane(all, from);
-        rc = ph_stream_add(&s, from->name, is_real && c->types->has_type ? c->types->type : from->dtype, from,
-                           0, 0, err);
+        ph_dtype         type = ph_convert_type_in_dir(c, all, i, from->dtype);
+        rc = ph_stream_add(&s, from->name, type, from, 0, 0, err);
     }
     if (!rc) rc = ph_convert_make_dir(c->out, err);
     if (!rc) rc = copy_files(c, err);

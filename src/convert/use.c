@@ -1,7 +1,8 @@
 /* use.c - walks the graphs of an opened model: constant to tensor by where its bytes stand, node to use.
  *
  * A constant that was computed at opening (1 + w, tanh of a gate) has no bytes in the files, and its tensor
- * counts as not read: it stays as it is stored, which is right for it.
+ * counts as not read: it stays as it is stored, which is right for it.  Only planes are also known by name:
+ * tensor/storage.def says what stands beside what.
  */
 #include "convert/use.h"
 
@@ -89,13 +90,49 @@ static void walk_graph(const walk *k, const ph_graph *g) {
                 note(k, g, &g->node[i], place);
 }
 
+/* ---- by name ---- */
+
+enum { NAME_MAX_BYTES = 4096 };
+
+/* The tensor that has `other` where name ends with `own`; what both begin with may be part of a longer word
+ * (X_scale beside X, as X.weight_scale beside X.weight).  NULL: none. */
+static const ph_weight *beside(const ph_weights *all, const char *name, const char *own, const char *other) {
+    char text[NAME_MAX_BYTES];
+    while (*own && *own == *other) own++, other++;
+    size_t n = strlen(name), tail = strlen(own), more = strlen(other);
+    if (n < tail || strcmp(name + n - tail, own) || n - tail + more >= sizeof text) return NULL;
+    memcpy(text, name, n - tail);
+    memcpy(text + n - tail, other, more + 1);
+    return ph_weights_find(all, text);
+}
+
+/* Whole numbers, or floats of a byte. */
+static int is_levels(const ph_weight *w) {
+    return w && ph_dtype_block(w->dtype) == 1 &&
+           (ph_dtype_bytes(w->dtype) == 1 || !ph_dtype_get(w->dtype)->pack);
+}
+
+int ph_use_is_plane(const ph_weights *all, const ph_weight *w) {
+    const ph_storage_form *form;
+    for (size_t i = 0; (form = ph_storage_form_at(i)); i++) {
+        const char *data = form->part[PH_PLANE_DATA];
+        if (is_levels(w) && beside(all, w->name, data, form->part[PH_PLANE_SCALE])) return 1;
+        for (int p = PH_PLANE_SCALE; p < PH_N_PLANES; p++)
+            if (form->part[p] && is_levels(beside(all, w->name, form->part[p], data))) return 1;
+    }
+    return 0;
+}
+
 ph_rc ph_use_find(unsigned **use, const ph_model *m, const ph_weights *w, ph_arena *arena, ph_err *err) {
     const ph_graph *all[] = {m->language, m->vision, m->bridge, m->cross};
     void           *sorted, *bits;
     PH_TRY(ph_arena_carve(arena, &sorted, w->n + 1, sizeof(const ph_weight *), err));
     PH_TRY(ph_arena_zero(arena, &bits, w->n + 1, sizeof **use, err));
     walk k = {.w = w, .sorted = sorted, .use = bits};
-    for (size_t i = 0; i < w->n; i++) k.sorted[i] = &w->at[i];
+    for (size_t i = 0; i < w->n; i++) {
+        k.sorted[i] = &w->at[i];
+        if (ph_use_is_plane(w, &w->at[i])) k.use[i] = PH_USE_PLANE;
+    }
     qsort(k.sorted, w->n, sizeof *k.sorted, by_place);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) walk_graph(&k, all[i]);
     note_output(&k, m->language);

@@ -17,7 +17,13 @@ enum {
     PH_USE_OUTPUT = 8 /* gives the logits */
 };
 
-/* use[n] of w's tensors, carved from arena, as bits; 0: the graphs as they are built do not read it. */
+/* use[n] of w's tensors, carved from arena, as bits; 0: the graphs as they are built do not read it.  Planes
+ * are also those of layers that no graph has. */
 ph_rc ph_use_find(unsigned **use, const ph_model *m, const ph_weights *w, ph_arena *arena, ph_err *err);
+
+/* Whether w, one of all, is a plane by the tensors beside it, as the storage forms name them: levels with
+ * their scales, or what belongs to such levels.  Levels alone mean nothing, and scales need all their digits.
+ */
+int ph_use_is_plane(const ph_weights *all, const ph_weight *w);
 
 #endif

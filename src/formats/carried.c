@@ -15,7 +15,7 @@
 enum { NAME_BYTES_MAX = 1023, GGUF_RANK_MAX = 4 };
 
 static const char reserved[] = "__metadata__"; /* of safetensors' header */
-static const char tensors_key[] = PH_ORIGINAL_KEY "tensors", shapes_key[] = PH_ORIGINAL_KEY "shapes";
+static const char tensors_key[] = PH_CARRIED_TENSORS_KEY, shapes_key[] = PH_CARRIED_SHAPES_KEY;
 
 /* ---- files ---- */
 
@@ -96,12 +96,19 @@ static ph_rc read_name(const line *l, const char *at, size_t n, ph_err *err) {
 }
 
 /* "BF16 model.norm.weight" */
-static ph_rc read_line(const line *l, ph_gguf_text t, ph_err *err) {
+int ph_carried_line(ph_gguf_text t, ph_dtype *type, ph_gguf_text *name) {
     char        word[16] = "";
     const char *space = t.n ? memchr(t.at, ' ', t.n) : NULL;
     size_t      n = space ? (size_t)(space - t.at) : 0;
-    if (n && n < sizeof word && !memchr(t.at, 0, n)) memcpy(word, t.at, n);
-    if (!word[0] || !ph_dtype_from_name(word, l->was) || ph_dtype_block(*l->was) != 1)
+    if (!n || n >= sizeof word || memchr(t.at, 0, n)) return 0;
+    memcpy(word, t.at, n);
+    *name = (ph_gguf_text){space + 1, t.n - n - 1};
+    return ph_dtype_from_name(word, type) && ph_dtype_block(*type) == 1;
+}
+
+static ph_rc read_line(const line *l, ph_gguf_text t, ph_err *err) {
+    ph_gguf_text name;
+    if (!ph_carried_line(t, l->was, &name))
         return PH_FAIL(err, PH_EFORMAT,
                        "%s: key %s: the line for tensor %.80s does not begin with a type of safetensors",
                        l->g->name, tensors_key, l->w->name);
@@ -109,9 +116,9 @@ static ph_rc read_line(const line *l, ph_gguf_text t, ph_err *err) {
     /* Numbers may have been given another type since; whatever else it is has not. */
     if (stored != stand_in(*l->was) && !(is_real(stored) && is_real(*l->was)))
         return PH_FAIL(err, PH_EFORMAT, "%s: key %s: tensor %.80s was %s, but is stored as %s", l->g->name,
-                       tensors_key, l->w->name, word, ph_dtype_name(stored));
+                       tensors_key, l->w->name, ph_dtype_name(*l->was), ph_dtype_name(stored));
     if (!is_real(stored)) l->w->dtype = *l->was;
-    return read_name(l, space + 1, t.n - n - 1, err);
+    return read_name(l, name.at, name.n, err);
 }
 
 static ph_rc no_shape(const line *l, ph_err *err) {
@@ -190,15 +197,20 @@ ph_rc ph_carried_weights(const ph_gguf *g, ph_weights *out, ph_dtype **was, ph_a
 
 /* ---- writing ---- */
 
+static ph_rc check_name(const char *name, ph_err *err) {
+    size_t n = strlen(name);
+    if (n <= NAME_BYTES_MAX) return PH_OK;
+    return PH_FAIL(err, PH_ELIMIT, "tensor %.80s...: a name of %zu bytes; at most %d are carried", name, n,
+                   NAME_BYTES_MAX);
+}
+
 /* "12~self_attn.out_proj.weight": the number tells it from other cut names, and a longer mark from whole
  * ones. */
 static ph_rc cut_name(const ph_weights *all, size_t i, const char **name, ph_arena *arena, ph_err *err) {
     char   cut[PH_CARRIED_NAME_MAX + 1], *copy;
     size_t n = strlen(*name);
     if (n <= PH_CARRIED_NAME_MAX) return PH_OK;
-    if (n > NAME_BYTES_MAX)
-        return PH_FAIL(err, PH_ELIMIT, "tensor %.80s...: a name of %zu bytes; at most %d are carried", *name,
-                       n, NAME_BYTES_MAX);
+    PH_TRY(check_name(*name, err));
     int mark = snprintf(cut, sizeof cut, "%zu", i);
     do {
         cut[mark++] = '~';
@@ -247,15 +259,22 @@ static void put_shapes(ph_gguf_meta *to, const ph_weight *at, size_t n) {
     }
 }
 
-void ph_carried_put_lines(ph_gguf_meta *to, const ph_weight *at, const ph_dtype *was, size_t n) {
+ph_rc ph_carried_put_line(ph_gguf_meta *to, ph_dtype type, const char *name, ph_err *err) {
     char text[NAME_BYTES_MAX + 32];
-    int  is_odd = 0;
+    PH_TRY(check_name(name, err));
+    int n = snprintf(text, sizeof text, "%s %s", ph_dtype_name(type), name);
+    ph_gguf_add_text(to, text, (size_t)n);
+    return PH_OK;
+}
+
+ph_rc ph_carried_put_lines(ph_gguf_meta *to, const ph_weight *at, const ph_dtype *was, size_t n,
+                           ph_err *err) {
+    int is_odd = 0;
     ph_gguf_put_array(to, tensors_key, PH_GGUF_TEXT, n);
     for (size_t i = 0; i < n; i++) {
-        int size =
-            snprintf(text, sizeof text, "%s %s", ph_dtype_name(was ? was[i] : at[i].dtype), at[i].name);
-        ph_gguf_add_text(to, text, (size_t)size);
+        PH_TRY(ph_carried_put_line(to, was ? was[i] : at[i].dtype, at[i].name, err));
         is_odd |= has_odd_shape(&at[i]);
     }
     if (is_odd) put_shapes(to, at, n);
+    return PH_OK;
 }

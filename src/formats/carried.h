@@ -19,6 +19,8 @@
 #include "formats/gguf_write.h"
 
 #define PH_CARRIED_ARCHITECTURE "huggingface"
+#define PH_CARRIED_TENSORS_KEY  PH_ORIGINAL_KEY "tensors"
+#define PH_CARRIED_SHAPES_KEY   PH_ORIGINAL_KEY "shapes"
 
 enum { PH_CARRIED_NAME_MAX = 63 /* bytes of a name in the file: what the field's readers hold */ };
 
@@ -38,6 +40,11 @@ ph_rc ph_carried_file(const ph_gguf *g, const char *name, ph_file *out, int *fou
  */
 ph_rc ph_carried_weights(const ph_gguf *g, ph_weights *out, ph_dtype **was, ph_arena *arena, ph_err *err);
 
+/* One line of PH_CARRIED_TENSORS_KEY taken apart: a type of safetensors, and the name, borrowed and not
+ * looked at.  Any GGUF file may have such lines: conversions say there what their tensors once were.  0: it
+ * is none. */
+int ph_carried_line(ph_gguf_text line, ph_dtype *type, ph_gguf_text *name);
+
 /* ---- writing ---- */
 
 /* How tensor `i` of a directory stands in the file: *to is `from` under a name of at most PH_CARRIED_NAME_MAX
@@ -46,8 +53,11 @@ ph_rc ph_carried_weights(const ph_gguf *g, ph_weights *out, ph_dtype **was, ph_a
  * Errors: PH_EUNSUP a tensor without elements, or with no name left for it; PH_ELIMIT a name of more than
  * 1023 bytes, PH_ENOMEM. */
 ph_rc ph_carried_place(const ph_weights *all, size_t i, ph_weight *to, ph_arena *arena, ph_err *err);
-/* The lines of tensors and shapes: at[n] as the directory has them, was[n] (NULL: their own types). */
-void ph_carried_put_lines(ph_gguf_meta *to, const ph_weight *at, const ph_dtype *was, size_t n);
+/* The lines of tensors and shapes: at[n] as the directory has them, was[n] (NULL: their own types).
+ * Errors: PH_ELIMIT as above. */
+ph_rc ph_carried_put_lines(ph_gguf_meta *to, const ph_weight *at, const ph_dtype *was, size_t n, ph_err *err);
+/* One of them, into the array of texts that is open.  Errors: PH_ELIMIT as above. */
+ph_rc ph_carried_put_line(ph_gguf_meta *to, ph_dtype type, const char *name, ph_err *err);
 /* The key for the directory's file `name`, which must be short. */
 void ph_carried_key(char out[128], const char *name);
 

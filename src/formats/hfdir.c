@@ -1,6 +1,6 @@
 /* hfdir.c - opens a Hugging Face model directory.
  *
- * A table says which document or file stands under which name.  Where their bytes
+ * hffile.def says which document or file stands under which name.  Where their bytes
  * come from, ph_hfdir_take alone knows.  Files that are not there stay zeroed; a file that is there and
  * broken is an error, since answering with half a configuration would be worse.
  */
@@ -13,33 +13,31 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
+typedef struct row {
     const char *name;
-    size_t      at; /* offset of the ph_json_doc within ph_hfdir */
-} documents[] = {
-    {"config.json", offsetof(ph_hfdir, config)},
-    {"generation_config.json", offsetof(ph_hfdir, generation)},
-    {"tokenizer_config.json", offsetof(ph_hfdir, tokenizer_config)},
-    {"special_tokens_map.json", offsetof(ph_hfdir, special_tokens_map)},
-    {"added_tokens.json", offsetof(ph_hfdir, added_tokens)},
-    {"preprocessor_config.json", offsetof(ph_hfdir, preprocessor)},
-    {"processor_config.json", offsetof(ph_hfdir, processor)},
-    {"video_preprocessor_config.json", offsetof(ph_hfdir, video_preprocessor)},
-    {"chat_template.json", offsetof(ph_hfdir, chat_template_doc)},
+    size_t      at; /* offset within ph_hfdir */
+} row;
+
+static const row documents[] = {
+#define PH_HF_DOCUMENT(name, place)              {name, offsetof(ph_hfdir, place)},
+#define PH_HF_DOCUMENT_OF_TOKENS(name, place, _) {name, offsetof(ph_hfdir, place)},
+#include "formats/hffile.def"
 };
 
 /* Of two lines with one place, the first that is there counts. */
-static const struct {
-    const char *name;
-    size_t      at; /* offset of the ph_file within ph_hfdir */
-} files[] = {
-    {"tokenizer.json", offsetof(ph_hfdir, tokenizer_json)},
-    {"tokenizer.model", offsetof(ph_hfdir, tokenizer_model)},
-    {"spiece.model", offsetof(ph_hfdir, tokenizer_model)},
-    {"vocab.json", offsetof(ph_hfdir, vocab_json)},
-    {"merges.txt", offsetof(ph_hfdir, merges_txt)},
-    {"chat_template.jinja", offsetof(ph_hfdir, chat_template_jinja)},
+static const row files[] = {
+#define PH_HF_FILE(name, place)              {name, offsetof(ph_hfdir, place)},
+#define PH_HF_FILE_OF_TOKENS(name, place, _) {name, offsetof(ph_hfdir, place)},
+#include "formats/hffile.def"
 };
+
+const char *const ph_hfdir_files[] = {
+#define PH_HF_DOCUMENT(name, place)              name,
+#define PH_HF_DOCUMENT_OF_TOKENS(name, place, _) name,
+#define PH_HF_FILE(name, place)                  name,
+#define PH_HF_FILE_OF_TOKENS(name, place, _)     name,
+#include "formats/hffile.def"
+    NULL};
 
 enum { N_DOCUMENTS = sizeof documents / sizeof *documents, N_FILES = sizeof files / sizeof *files };
 

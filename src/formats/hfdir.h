@@ -57,6 +57,10 @@ ph_rc ph_hfdir_open(ph_hfdir *d, const char *path, int need, ph_arena *arena, ph
 ph_rc ph_hfdir_open_carried(ph_hfdir *d, const ph_gguf *g, const char *path, ph_arena *arena, ph_err *err);
 void  ph_hfdir_close(ph_hfdir *d); /* accepts a zeroed one */
 
+/* Names of the small files that are read of a directory, and ride along when it is converted: hffile.def.
+ * NULL ends. */
+extern const char *const ph_hfdir_files[];
+
 /* Any small file of it by name: one that the writer of this code chose, never one that a file names.  *found
  * 0: there is none.  Give it back with ph_hfdir_give.  Errors: PH_EPATH it cannot be read; PH_EFORMAT a
  * carrier's key that holds no bytes. */

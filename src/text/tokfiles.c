@@ -11,6 +11,7 @@
 #include "text/pretok.h"
 #include "text/tokjson.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,33 +133,32 @@ ph_rc ph_tokenizer_open_files(ph_tokenizer **out, const ph_tokenizer_files *f, p
     return rc;
 }
 
-enum { N_FILES = 8 };
 /* Of two files with one place, the first that is there counts. */
-static const char *const names[N_FILES] = {"tokenizer.json",
-                                           "tokenizer_config.json",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "tokenizer.model",
-                                           "spiece.model",
-                                           "vocab.json",
-                                           "merges.txt"};
+static const struct {
+    const char *name;
+    size_t      at; /* offset of the ph_blob within ph_tokenizer_files */
+} files[] = {
+#define PH_HF_DOCUMENT_OF_TOKENS(name, _, part) {name, offsetof(ph_tokenizer_files, part)},
+#define PH_HF_FILE_OF_TOKENS(name, _, part)     {name, offsetof(ph_tokenizer_files, part)},
+#include "formats/hffile.def"
+};
 
-/* The file names[i], which must hold something. */
+enum { N_FILES = sizeof files / sizeof *files };
+
+/* The file files[i], which must hold something. */
 static ph_rc take_file(ph_tokenizer_files *f, int i, const ph_file *file, const char *of, ph_err *err) {
-    ph_blob *into[N_FILES] = {&f->tokenizer_json, &f->config, &f->special_tokens_map,
-                              &f->added_tokens,   &f->spm,    &f->spm,
-                              &f->vocab,          &f->merges};
-    if (!file->n) return PH_FAIL(err, PH_EFORMAT, "%.200s: %s is empty", of, names[i]);
-    if (!into[i]->bytes) *into[i] = (ph_blob){file->bytes, file->n};
+    ph_blob *into = (ph_blob *)(void *)((char *)f + files[i].at);
+    if (!file->n) return PH_FAIL(err, PH_EFORMAT, "%.200s: %s is empty", of, files[i].name);
+    if (!into->bytes) *into = (ph_blob){file->bytes, file->n};
     return PH_OK;
 }
 
 static ph_rc take_from_dir(ph_tokenizer_files *f, int i, ph_file *file, const char *dir, ph_err *err) {
     char path[4096];
-    int  n = snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+    int  n = snprintf(path, sizeof path, "%s/%s", dir, files[i].name);
     if (n < 0 || (size_t)n >= sizeof path) return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", dir);
     if (!ph_path_is_file(path)) return PH_OK;
-    PH_TRY(ph_file_open_in(file, dir, names[i], err));
+    PH_TRY(ph_file_open_in(file, dir, files[i].name, err));
     return take_file(f, i, file, dir, err);
 }
 
@@ -180,7 +180,7 @@ ph_rc ph_tokenizer_open_carried(ph_tokenizer **out, const ph_gguf *gguf, ph_err 
     for (int i = 0; i < N_FILES && !rc; i++) {
         ph_file file;
         int     found;
-        rc = ph_carried_file(gguf, names[i], &file, &found, err);
+        rc = ph_carried_file(gguf, files[i].name, &file, &found, err);
         if (!rc && found) rc = take_file(&f, i, &file, gguf->name, err);
     }
     if (!rc) rc = ph_tokenizer_open_files(out, &f, err);

@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,7 +152,7 @@ void test_carry_blocks(void) {
     close_place(&p);
 }
 
-/* ---- separate planes ---- */
+/* ---- separate planes, and floats of a byte without any ---- */
 
 static int ends_with(const char *s, const char *tail) {
     size_t n = strlen(s), k = strlen(tail);
@@ -172,69 +173,191 @@ static ph_weight plane(const char *name, ph_dtype type, int64_t rows, int64_t co
     return w;
 }
 
-/* The checkpoint `from` with the matrices of its layers as AWQ, or as bytes with a scale a row. */
-static void make_planes(place *p, const char *from, int is_awq, char dir[96]) {
-    char      command[600];
+/* The same numbers, rounded to another type. */
+static ph_weight cast(place *p, const ph_weight *w, ph_dtype type) {
+    size_t    n = w->n_bytes / ph_dtype_bytes(w->dtype);
+    ph_weight out = *w;
+    void     *floats, *bytes;
+    CHECK(!ph_arena_carve(&p->arena, &floats, n, sizeof(float), NULL) &&
+          !ph_arena_carve(&p->arena, &bytes, n, ph_dtype_bytes(type), NULL));
+    ph_dtype_get(w->dtype)->unpack(floats, w->bytes, n);
+    ph_dtype_get(type)->pack(bytes, floats, n);
+    out.dtype = type;
+    out.bytes = bytes;
+    out.n_bytes = n * ph_dtype_bytes(type);
+    return out;
+}
+
+enum { AWQ, GPTQ, BYTES, FP8, CAST, N_FORMS };
+
+/* How the matrices of layers stand in a directory that make_planes made. */
+static const struct {
+    const char *config, *data, *scale; /* scale NULL: the numbers themselves */
+    ph_dtype    type, scale_type;
+} forms[N_FORMS] = {
+    [AWQ] = {"\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32", "qweight", "scales", PH_I32,
+             PH_F16},
+    [GPTQ] = {"\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 32", "qweight", "scales", PH_I32,
+              PH_F16},
+    [BYTES] = {NULL, "weight", "weight_scale", PH_U8, PH_F16},
+    [FP8] = {"\"quant_method\": \"fp8\"", "weight", "weight_scale_inv", PH_F8_E4M3, PH_F32},
+    [CAST] = {NULL, "weight", NULL, PH_F8_E4M3, PH_F32},
+};
+
+static size_t put_form(place *p, int form, const ph_weight *w, ph_weight *out) {
+    int64_t rows = w->dim[0], cols = w->dim[1];
+    size_t  n = 0;
+    if (form == CAST) {
+        out[n++] = cast(p, w, PH_F8_E4M3);
+    } else if (form == AWQ) {
+        out[n++] = plane(named(p, w->name, "qweight"), PH_I32, cols, rows / 8);
+        out[n++] = plane(named(p, w->name, "scales"), PH_F16, cols / 32, rows);
+        out[n++] = plane(named(p, w->name, "qzeros"), PH_I32, cols / 32, rows / 8);
+    } else if (form == GPTQ) {
+        out[n++] = plane(named(p, w->name, "qweight"), PH_I32, cols / 8, rows);
+        out[n++] = plane(named(p, w->name, "scales"), PH_F16, cols / 32, rows);
+        out[n++] = plane(named(p, w->name, "qzeros"), PH_I32, cols / 32, rows / 8);
+        out[n] = plane(named(p, w->name, "g_idx"), PH_I32, cols, 1);
+        out[n++].rank = 1;
+    } else {
+        out[n++] = plane(w->name, forms[form].type, rows, cols);
+        out[n++] = plane(named(p, w->name, forms[form].scale), forms[form].scale_type, rows, 1);
+        if (form == BYTES) out[n++] = plane(named(p, w->name, "weight_zero_point"), PH_U8, rows, 1);
+    }
+    return n;
+}
+
+/* The checkpoint `from` with the matrices of its layers in a form. */
+static void make_planes(place *p, const char *from, int form, char dir[96]) {
+    char      command[600], config[160] = "";
     ph_hfdir  d;
     ph_weight out[600];
     size_t    n = 0;
     snprintf(dir, 96, "%s/planes", p->folder);
+    if (forms[form].config)
+        snprintf(config, sizeof config, "\"quantization_config\": {%s},\\n", forms[form].config);
     snprintf(command, sizeof command,
              "mkdir '%s' && cp %s/*.json '%s' && chmod u+w '%s'/* && sed -i '1s/{/{%s/' '%s/config.json'",
-             dir, from, dir, dir,
-             is_awq
-                 ? "\"quantization_config\": {\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 32},\\n"
-                 : "",
-             dir);
+             dir, from, dir, dir, config, dir);
     CHECK(!system(command) && !ph_hfdir_open(&d, from, PH_HFDIR_MODEL, &p->arena, &p->err));
-    for (size_t i = 0; i < d.weights.weights.n; i++) {
+    for (size_t i = 0; i < d.weights.weights.n && n < 590; i++) {
         const ph_weight *w = &d.weights.weights.at[i];
-        int64_t          rows = w->dim[0], cols = w->dim[1];
-        if (!ends_with(w->name, "_proj.weight")) {
+        if (ends_with(w->name, "_proj.weight"))
+            n += put_form(p, form, w, &out[n]);
+        else
             out[n++] = *w;
-        } else if (is_awq) {
-            out[n++] = plane(named(p, w->name, "qweight"), PH_I32, cols, rows / 8);
-            out[n++] = plane(named(p, w->name, "scales"), PH_F16, cols / 32, rows);
-            out[n++] = plane(named(p, w->name, "qzeros"), PH_I32, cols / 32, rows / 8);
-        } else {
-            out[n++] = plane(w->name, PH_U8, rows, cols);
-            out[n++] = plane(named(p, w->name, "weight_scale"), PH_F16, rows, 1);
-            out[n++] = plane(named(p, w->name, "weight_zero_point"), PH_U8, rows, 1);
-        }
     }
-    CHECK(n < 600 && n > d.weights.weights.n);
+    CHECK(n < 590 && n >= d.weights.weights.n);
     CHECK_SAY(!ph_safetensors_write_dir(dir, out, n, 0, NULL, &p->err), "%s", p->err.msg);
     ph_hfdir_close(&d);
 }
 
-/* Planes stay as they are, whatever type is asked for, also by a rule. */
+#define Q_PROJ "model.layers.0.self_attn.q_proj.weight"
+
+/* Planes as they were, all else in the type that was asked for. */
+static void has_planes(place *p, const char *path, int form, ph_dtype rest) {
+    ph_model *m;
+    CHECK_SAY(!ph_model_open(&m, path, NULL, &p->err), "%s", p->err.msg);
+    if (!m) return;
+    CHECK(stored(m, "model.embed_tokens.weight") == rest);
+    CHECK(stored(m, named(p, Q_PROJ, forms[form].data)) == forms[form].type);
+    CHECK(stored(m, named(p, Q_PROJ, forms[form].scale)) == forms[form].scale_type);
+    ph_model_close(m);
+}
+
+/* Planes stay as they are, whatever type is asked for, also by a rule, and whichever way. */
 void test_carry_planes(void) {
     static const ph_recipe_rule rule = {.pattern = "*scale*", .type = PH_F32};
-    for (int is_awq = 0; is_awq < 2; is_awq++) {
-        place     p;
-        char      dir[96];
-        ph_model *m;
+    for (int form = 0; form < CAST; form++) {
+        place p;
+        char  dir[96];
         open_place(&p);
-        make_planes(&p, SET "llm_llama_gqa_untied", is_awq, dir);
+        make_planes(&p, SET "llm_llama_gqa_untied", form, dir);
         p.types = (ph_recipe_types){.rule = &rule, .n = 1, .has_type = 1, .type = PH_Q4_0, .is_quantize = 1};
         CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
         CHECK_SAY(p.report.is_carried && strstr(p.report.carried_why, "tensor "), "%s", p.report.carried_why);
-        CHECK_SAY(!ph_model_open(&m, p.file, NULL, &p.err), "%s", p.err.msg);
-        CHECK(m && stored(m, "model.embed_tokens.weight") == PH_Q4_0);
-        CHECK(m && stored(m, is_awq ? "model.layers.0.self_attn.q_proj.scales"
-                                    : "model.layers.0.self_attn.q_proj.weight_scale") == PH_F16);
-        CHECK(m && stored(m, is_awq ? "model.layers.0.self_attn.q_proj.qweight"
-                                    : "model.layers.0.self_attn.q_proj.weight") == (is_awq ? PH_I32 : PH_U8));
-        ph_model_close(m);
+        has_planes(&p, p.file, form, PH_Q4_0);
         p.types = (ph_recipe_types){0};
         CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO) && !go(&p, p.file, p.back, 0, 0), "%s",
                   p.err.msg);
         same_dirs(&p, dir, p.back);
+        p.types = (ph_recipe_types){.has_type = 1, .type = PH_BF16};
+        for (int i = 0; i < 2; i++) { /* out of the file, and from directory to directory */
+            snprintf(p.back, sizeof p.back, "%s/typed%d", p.folder, i);
+            CHECK_SAY(!go(&p, i ? dir : p.file, p.back, 0, 0), "%s", p.err.msg);
+            has_planes(&p, p.back, form, PH_BF16);
+        }
+        close_place(&p);
+    }
+}
+
+/* The largest distance of two tensors' numbers, in parts of the largest number. */
+static double apart(const ph_weight *a, const ph_weight *b) {
+    static float x[1 << 16], y[1 << 16];
+    size_t       n = a->n_bytes / ph_dtype_bytes(a->dtype) * ph_dtype_block(a->dtype);
+    double       most = 0, size = 0;
+    CHECK(n <= 1 << 16 && n == b->n_bytes / ph_dtype_bytes(b->dtype) * ph_dtype_block(b->dtype));
+    ph_dtype_get(a->dtype)->unpack(x, a->bytes, n);
+    ph_dtype_get(b->dtype)->unpack(y, b->bytes, n);
+    for (size_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)x[i] - (double)y[i]));
+        size = fmax(size, fabs((double)x[i]));
+    }
+    return most / size;
+}
+
+/* Floats of a byte without scales are numbers like any others: they may change their type, by one type or a
+ * rule, and the numbers stay. */
+void test_carry_float8(void) {
+    static const ph_recipe_rule rule = {.pattern = "*q_proj*", .type = PH_F16};
+    const ph_recipe_types       rows[] = {{.has_type = 1, .type = PH_Q8_0, .is_quantize = 1},
+                                          {.has_type = 1, .type = PH_F16},
+                                          {.rule = &rule, .n = 1, .is_quantize = 1},
+                                          {0}};
+    const ph_dtype              want[] = {PH_Q8_0, PH_F16, PH_F16, PH_F8_E4M3};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        place     p;
+        char      dir[96];
+        ph_model *m, *n;
+        open_place(&p);
+        make_planes(&p, SET "llm_llama_gqa_untied", CAST, dir);
+        p.types = rows[i];
+        CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_HF), "%s", p.err.msg);
+        CHECK_SAY(!ph_model_open(&m, dir, NULL, &p.err) && !ph_model_open(&n, p.file, NULL, &p.err), "%s",
+                  p.err.msg);
+        const ph_weight *a = ph_weights_find(ph_source_weights(&m->source), Q_PROJ),
+                        *b = ph_weights_find(ph_source_weights(&n->source), Q_PROJ);
+        CHECK(a && b && a->dtype == PH_F8_E4M3 && b->dtype == want[i]);
+        CHECK_SAY(a && b && apart(a, b) < 0.005, "%s: %g", ph_dtype_name(want[i]), a && b ? apart(a, b) : 0);
+        ph_model_close(m);
+        ph_model_close(n);
+        p.types = (ph_recipe_types){0};
+        CHECK_SAY(!go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
+        if (!rows[i].has_type) same_dirs(&p, dir, p.back); /* F16 holds all of E4M3 */
         close_place(&p);
     }
 }
 
 /* ---- other ways ---- */
+
+/* Files without a byte come along: the tokenizer's, where it is not opened, and others also in a file. */
+void test_carry_empty_files(void) {
+    place p;
+    char  command[400], dir[96];
+    open_place(&p);
+    snprintf(dir, sizeof dir, "%s/dir", p.folder);
+    snprintf(command, sizeof command,
+             "cp -r " SET "llm_llama_gqa_untied '%s' && : > '%s/chat_template.jinja'", dir, dir);
+    CHECK(!system(command));
+    CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_HF) && !go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
+    same_dirs(&p, dir, p.back);
+    snprintf(command, sizeof command, ": > '%s/merges.txt'", dir);
+    snprintf(p.back, sizeof p.back, "%s/again", p.folder);
+    CHECK(!system(command));
+    CHECK_SAY(!go(&p, dir, p.back, 0, 0), "%s", p.err.msg);
+    same_dirs(&p, dir, p.back);
+    close_place(&p);
+}
 
 /* A tokenizer that GGUF has no form for is a reason too. */
 void test_carry_tokenizer(void) {

@@ -68,7 +68,7 @@ void test_carried_there_and_back(void) {
     ft_folder(folder);
     snprintf(path, sizeof path, "%s/c.gguf", folder);
     CHECK(!ph_weights_index(&all, &arena, NULL));
-    ph_carried_put_lines(&meta, at, NULL, all.n);
+    CHECK(!ph_carried_put_lines(&meta, at, NULL, all.n, &err));
     ph_rc rc = write(path, &all, &meta, &arena, &err);
     if (!rc) rc = ph_gguf_open(&g, path, &arena, &err);
     for (size_t i = 0; i < g.weights.n; i++)
@@ -110,6 +110,9 @@ void test_carried_not_written(void) {
     CHECK(!ph_weights_index(&all, &arena, NULL));
     ft_expect("no elements", ph_carried_place(&all, 0, &to, &arena, &err), PH_EUNSUP, &err, "no elements");
     ft_expect("a long name", ph_carried_place(&all, 1, &to, &arena, &err), PH_ELIMIT, &err, "1099 bytes");
+    ph_gguf_meta meta = {0};
+    ft_expect("a long line", ph_carried_put_lines(&meta, at, NULL, 2, &err), PH_ELIMIT, &err, "1099 bytes");
+    ph_gguf_meta_close(&meta);
     ph_arena_close(&arena);
 }
 
