@@ -3,12 +3,16 @@
 
 #include <string.h>
 
-static ph_rc stops_of_key(const ph_gguf *g, int64_t *out, size_t max, size_t *n, ph_err *err) {
+static ph_rc stops_of_key(const ph_gguf *g, int64_t *out, size_t *n, ph_err *err) {
     const ph_gguf_kv *kv = ph_gguf_find(g, PH_STOP_KEY);
-    for (*n = 0; *n < kv->count && *n < max; (*n)++)
-        if (!ph_gguf_item_int(kv, *n, &out[*n])) break;
-    if (*n == kv->count) return PH_OK;
-    return PH_FAIL(err, PH_EFORMAT, "%s: %s must list at most %zu ids", g->name, PH_STOP_KEY, max);
+    if (kv->count > PH_STOPS_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%s: %s lists %llu ids; at most %d are held", g->name, PH_STOP_KEY,
+                       (unsigned long long)kv->count, PH_STOPS_MAX);
+    for (*n = 0; *n < kv->count; (*n)++)
+        if (!ph_gguf_item_int(kv, *n, &out[*n]))
+            return PH_FAIL(err, PH_EFORMAT, "%s: %s: item %zu is no whole number: ids of tokens are expected",
+                           g->name, PH_STOP_KEY, *n + 1);
+    return PH_OK;
 }
 
 /* Tokens that end an answer: the tokenizer's own, generation_config's list, and the usual ends of a turn of
@@ -16,10 +20,11 @@ static ph_rc stops_of_key(const ph_gguf *g, int64_t *out, size_t max, size_t *n,
 static ph_rc stops(ph_model *m, ph_err *err) {
     static const char *const ends[] = {"<|im_end|>", "<|eot_id|>", "<end_of_utterance>", "<|end|>",
                                        "<end_of_turn>"};
-    int64_t                  more[16];
+    int64_t                  more[PH_STOPS_MAX];
+    int32_t                  all[PH_STOPS_MAX + 1]; /* with the tokenizer's own */
     size_t                   n = 0;
     if (m->source.is_gguf && ph_gguf_find(&m->source.gguf, PH_STOP_KEY)) {
-        PH_TRY(stops_of_key(&m->source.gguf, more, sizeof more / sizeof *more, &n, err));
+        PH_TRY(stops_of_key(&m->source.gguf, more, &n, err));
     } else if (m->source.is_gguf) {
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
             int32_t id = ph_tokenizer_id(m->tokenizer, ends[i], strlen(ends[i]));
@@ -36,8 +41,12 @@ static ph_rc stops(ph_model *m, ph_err *err) {
             }
         }
     }
-    m->spec.n_eos = (int)ph_tokenizer_eos_set(m->tokenizer, more, n, m->spec.eos,
-                                              sizeof m->spec.eos / sizeof *m->spec.eos);
+    n = ph_tokenizer_eos_set(m->tokenizer, more, n, all, sizeof all / sizeof *all);
+    if (n > PH_STOPS_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%s: %zu tokens end an answer; at most %d are held", m->source.path, n,
+                       PH_STOPS_MAX);
+    memcpy(m->spec.eos, all, n * sizeof *all);
+    m->spec.n_eos = (int)n;
     m->spec.bos = ph_tokenizer_bos(m->tokenizer);
     return PH_OK;
 }

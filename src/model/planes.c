@@ -35,6 +35,18 @@ static ph_rc read_blocks(const ph_json *q, ph_storage *out, ph_err *err) {
     return PH_OK;
 }
 
+static ph_rc no_method(const char *method, ph_err *err) {
+    char                   known[200] = "";
+    size_t                 n = 0;
+    const ph_storage_form *form;
+    for (size_t i = 0; (form = ph_storage_form_at(i)); i++)
+        for (const char *const *m = form->method; *m && n < sizeof known; m++)
+            n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", *m);
+    return PH_FAIL(err, PH_EUNSUP,
+                   "config.json: quantization_config.quant_method '%.40s' is not supported; these are: %s",
+                   method, known);
+}
+
 ph_rc ph_source_read_quant(ph_source *s, ph_err *err) {
     ph_json     root = ph_json_root(&s->hf.config), q = ph_json_get(&root, "quantization_config");
     const char *method, *version;
@@ -42,13 +54,8 @@ ph_rc ph_source_read_quant(ph_source *s, ph_err *err) {
     s->quant = (ph_storage){0};
     if (ph_json_kind_of(&q) != PH_JSON_OBJECT) return PH_OK;
     PH_TRY(ph_json_text_or(&q, "quant_method", by_tensors, &method, err));
-    s->quant.form = ph_storage_form_find(strcmp(method, "fbgemm_fp8") ? method : by_tensors);
-    if (!s->quant.form)
-        return PH_FAIL(
-            err, PH_EUNSUP,
-            "config.json: quantization_config.quant_method '%.40s' is not supported; gptq, awq, fp8, "
-            "fbgemm_fp8 and compressed-tensors are",
-            method);
+    s->quant.form = ph_storage_form_of_method(method);
+    if (!s->quant.form) return no_method(method, err);
     PH_TRY(ph_json_size_or(&q, "w_bit", 1, 32, 4, &bits, err));
     PH_TRY(ph_json_size_or(&q, "bits", 1, 32, bits, &bits, err));
     PH_TRY(ph_json_size_or(&q, "q_group_size", -1, 1 << 24, 128, &group, err));

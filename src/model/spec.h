@@ -28,7 +28,7 @@ typedef struct ph_rope_spec {
     int is_interleaved; /* pairs (2i, 2i+1): GGUF's llama layout; Hugging Face's is (i, i + dim/2) */
 } ph_rope_spec;
 
-enum { PH_LAYERS_MAX = 1024, PH_LAYER_KINDS_MAX = 2, PH_DIVISORS_MAX = 2048 };
+enum { PH_LAYERS_MAX = 1024, PH_LAYER_KINDS_MAX = 2, PH_DIVISORS_MAX = 2048, PH_STOPS_MAX = 16 };
 
 /* Where a cross-attention layer stands. */
 enum { PH_CROSS_NONE, PH_CROSS_INSTEAD, PH_CROSS_BEFORE };
@@ -185,7 +185,7 @@ typedef struct ph_spec {
     int         image_sees_itself; /* tokens of one run of visual tokens see each other, both ways */
     const char
            *image_after; /* stands behind the marker where a template takes plain strings; NULL: nothing */
-    int32_t bos, eos[8];
+    int32_t bos, eos[PH_STOPS_MAX]; /* [n_eos] all that end an answer */
     int     n_eos;
 } ph_spec;
 

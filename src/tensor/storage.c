@@ -20,6 +20,13 @@ const ph_storage_form *ph_storage_form_find(const char *name) {
     return NULL;
 }
 
+const ph_storage_form *ph_storage_form_of_method(const char *method) {
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        for (const char *const *m = forms[i]->method; *m; m++)
+            if (!strcmp(*m, method)) return forms[i];
+    return NULL;
+}
+
 const ph_storage_form *ph_storage_form_at(size_t i) {
     return i < sizeof forms / sizeof *forms ? forms[i] : NULL;
 }

@@ -36,7 +36,9 @@ typedef struct ph_storage {
 
 /* How numbers are found in separate planes. */
 struct ph_storage_form {
-    const char *name; /* as quantization_config's quant_method has it */
+    const char *name;
+    const char *method[3]; /* quantization_config's quant_method words that mean it; NULL ends.  None: no
+                            * config names it, its tensors do */
     const char
         *part[PH_N_PLANES]; /* what stands behind "layer." in tensor names, by plane; NULL: no such plane */
     /* cols elements of a row.  Everything was checked. */
@@ -51,8 +53,9 @@ struct ph_storage_form {
 #include "tensor/storage.def"
 #undef PH_STORAGE
 
-const ph_storage_form *ph_storage_form_find(const char *name); /* NULL: unknown */
-const ph_storage_form *ph_storage_form_at(size_t i);           /* NULL past the last */
+const ph_storage_form *ph_storage_form_find(const char *name);        /* NULL: unknown */
+const ph_storage_form *ph_storage_form_of_method(const char *method); /* of quant_method; NULL: unknown */
+const ph_storage_form *ph_storage_form_at(size_t i);                  /* NULL past the last */
 
 /* A plain or block-typed constant: one plane, rows of row_bytes packed without gaps. */
 ph_storage ph_storage_of(ph_dtype dtype, const void *bytes, size_t n, size_t row_stride);

@@ -46,6 +46,7 @@ static ph_rc check(ph_storage *s, size_t cols, ph_err *err) {
 }
 
 const ph_storage_form ph_storage_awq = {.name = "awq",
+                                        .method = {"awq"},
                                         .part = {"qweight", "scales", "qzeros", NULL},
                                         .row = row,
                                         .check = check,

@@ -81,6 +81,7 @@ ph_rc ph_channels_check(ph_storage *s, size_t cols, ph_err *err) {
 }
 
 const ph_storage_form ph_storage_channels = {.name = "compressed-tensors",
+                                             .method = {"compressed-tensors", "fbgemm_fp8"},
                                              .part = {"weight", "weight_scale", "weight_zero_point", NULL},
                                              .row = ph_channels_row,
                                              .check = ph_channels_check,

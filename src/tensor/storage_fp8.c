@@ -10,6 +10,7 @@
 #include "tensor/channels.h"
 
 const ph_storage_form ph_storage_fp8 = {.name = "fp8",
+                                        .method = {"fp8"},
                                         .part = {"weight", "weight_scale_inv", NULL, NULL},
                                         .row = ph_channels_row,
                                         .check = ph_channels_check,

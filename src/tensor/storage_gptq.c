@@ -63,6 +63,7 @@ static ph_rc check(ph_storage *s, size_t cols, ph_err *err) {
 }
 
 const ph_storage_form ph_storage_gptq = {.name = "gptq",
+                                         .method = {"gptq"},
                                          .part = {"qweight", "scales", "qzeros", "g_idx"},
                                          .row = row,
                                          .check = check,

@@ -19,7 +19,7 @@ typedef struct change {
     const char *name;
     int         is_tensor, is_dropped;
     const char *text;
-    int         n, value[4]; /* of a key: numbers; of a tensor: its new shape, as large as the old one */
+    int         n, value[17]; /* of a key: numbers; of a tensor: its new shape, as large as the old one */
 } change;
 
 typedef struct room {
@@ -35,6 +35,7 @@ static int convert(const char *in, const char *mmproj, const char *out, int to_g
                                .out = out,
                                .types = &types,
                                .to_gguf = to_gguf,
+                               .names = to_gguf ? PH_CONVERT_NAMES_GGUF : PH_CONVERT_NAMES_AUTO,
                                .is_bare = 1,
                                .threads = 1};
     *err = (ph_err){0};
@@ -411,10 +412,11 @@ void test_bare_recipe(void) {
 void test_bare_stops(void) {
     static const change none = NO_KEY("pinhole.stop_token_ids"),
                         text = {.name = "pinhole.stop_token_ids", .text = "570"};
-    char      model[32];
-    ph_model *m;
-    ph_err    err;
-    room      r;
+    static const change many = {.name = "pinhole.stop_token_ids", .n = 17};
+    char                model[32];
+    ph_model           *m;
+    ph_err              err;
+    room                r;
     copy_model(
         "vlm_qwen2vl",
         "sed -zi 's/\"eos_token_id\": [0-9]*/\"eos_token_id\": [570, 568, 12]/' generation_config.json",
@@ -427,7 +429,8 @@ void test_bare_stops(void) {
     CHECK(edit(r.text, r.edited, &none, 1) == 1 && !open_pair(&m, r.edited, r.mmproj, &err));
     CHECK(m && m->spec.n_eos == 1 && ph_model_is_stop(m, 570));
     ph_model_close(m);
-    refuses(&r, 1, &text, PH_EFORMAT, "pinhole.stop_token_ids must list");
+    refuses(&r, 1, &text, PH_EFORMAT, "pinhole.stop_token_ids: item 1 is no whole number");
+    refuses(&r, 1, &many, PH_ELIMIT, "pinhole.stop_token_ids lists 17 ids; at most 16 are held");
     close_room(&r);
     remove_model(model);
 }

@@ -40,7 +40,9 @@ void test_planes_config(void) {
 
 void test_planes_config_bad(void) {
     static const char *const rows[][2] = {
-        {"{\"quant_method\": \"magic\"}", "'magic' is not supported; gptq, awq, fp8"},
+        {"{\"quant_method\": \"magic\"}",
+         "'magic' is not supported; these are: awq, compressed-tensors, fbgemm_fp8, fp8, gptq"},
+        {"{\"quant_method\": \"factor\"}", "'factor' is not supported"},
         {"{\"quant_method\": \"fp8\", \"weight_block_size\": [128]}", "two sides of a block"},
         {"{\"quant_method\": \"fp8\", \"weight_block_size\": [0, 128]}", "two sides of a block"},
         {"{\"quant_method\": \"fp8\", \"weight_block_size\": [1, 2, 3]}", "weight_block_size"},
