@@ -65,7 +65,8 @@ int   ph_golden_has(const char *dir, const char *name); /* a file */
 int ph_golden_json_has(const char *dir, const char *name, const char *key);
 
 /* The model that lies in dir: dir itself if it has a config.json; else its one .gguf, with the one that is
- * called mmproj-*.gguf as its vision part. */
+ * called mmproj-*.gguf as its vision part; of a split file (-00001-of-00003.gguf) the first part counts.
+ * Errors: PH_EPATH there is none; PH_EMISMATCH there are two, naming both; those of opening. */
 int   ph_golden_has_model(const char *dir);
 ph_rc ph_golden_open_model(ph_model **m, const char *dir, ph_err *err);
 

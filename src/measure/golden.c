@@ -51,40 +51,60 @@ int ph_golden_json_has(const char *dir, const char *name, const char *key) {
     return has;
 }
 
-/* Its one .gguf that is a vision part, or is none; NULL: there is none, or there are two. */
-static char *find_gguf(const char *dir, int is_vision) {
+/* "x-00002-of-00003.gguf": a part that is opened with the first one. */
+static int is_later_part(const char *name) {
+    static const char pattern[] = "-00000-of-00000.gguf";
+    size_t            n = strlen(name), tail = sizeof pattern - 1;
+    if (n <= tail) return 0;
+    const char *at = name + n - tail;
+    for (size_t i = 0; i < tail; i++)
+        if (pattern[i] == '0' ? at[i] < '0' || at[i] > '9' : at[i] != pattern[i]) return 0;
+    return strncmp(at, "-00001", 6) != 0;
+}
+
+static int is_model_file(const char *name, int is_vision) {
+    const char *end = strrchr(name, '.');
+    return end && !strcmp(end, ".gguf") && (strncmp(name, "mmproj-", 7) == 0) == is_vision &&
+           !is_later_part(name);
+}
+
+/* Its .gguf that is a vision part, or is none, into out; "": there is none.  Errors: PH_EMISMATCH there are
+ * two. */
+static ph_rc find_gguf(const char *dir, int is_vision, char out[4096], ph_err *err) {
     struct dirent **entry;
-    char           *found = NULL;
-    int             n = scandir(dir, &entry, NULL, alphasort), count = 0;
+    char            found[256] = "";
+    int             n = scandir(dir, &entry, NULL, alphasort);
+    ph_rc           rc = PH_OK;
     for (int i = 0; i < n; i++) {
-        const char *name = entry[i]->d_name, *end = strrchr(name, '.');
-        if (end && !strcmp(end, ".gguf") && (strncmp(name, "mmproj-", 7) == 0) == is_vision && !count++)
-            if (asprintf(&found, "%s/%s", dir, name) < 0) found = NULL;
+        const char *name = entry[i]->d_name;
+        if (!rc && is_model_file(name, is_vision)) {
+            if (*found)
+                rc = PH_FAIL(err, PH_EMISMATCH,
+                             "%.200s: two %s, %.80s and %.80s: keep in a folder what is one model", dir,
+                             is_vision ? "vision files" : "models", found, name);
+            snprintf(found, sizeof found, "%s", name);
+        }
         free(entry[i]);
     }
     if (n >= 0) free(entry);
-    if (count == 1) return found;
-    free(found);
-    return NULL;
+    *out = 0;
+    return rc || !*found ? rc : ph_golden_path(out, 4096, dir, found, err);
 }
 
 int ph_golden_has_model(const char *dir) {
-    if (ph_golden_has(dir, "config.json")) return 1;
-    char *path = find_gguf(dir, 0);
-    free(path);
-    return path != NULL;
+    char path[4096];
+    return ph_golden_has(dir, "config.json") || find_gguf(dir, 0, path, NULL) || *path;
 }
 
 ph_rc ph_golden_open_model(ph_model **m, const char *dir, ph_err *err) {
-    if (ph_golden_has(dir, "config.json")) return ph_model_open(m, dir, NULL, err);
-    char                  *path = find_gguf(dir, 0), *mmproj = find_gguf(dir, 1);
-    const ph_model_options how = {.mmproj = mmproj};
+    char path[4096], mmproj[4096];
     *m = NULL;
-    ph_rc rc = path ? ph_model_open(m, path, &how, err)
-                    : PH_FAIL(err, PH_EPATH, "%s: neither config.json nor one .gguf", dir);
-    free(path);
-    free(mmproj);
-    return rc;
+    if (ph_golden_has(dir, "config.json")) return ph_model_open(m, dir, NULL, err);
+    PH_TRY(find_gguf(dir, 0, path, err));
+    PH_TRY(find_gguf(dir, 1, mmproj, err));
+    if (!*path) return PH_FAIL(err, PH_EPATH, "%s: neither config.json nor a .gguf", dir);
+    const ph_model_options how = {.mmproj = *mmproj ? mmproj : NULL};
+    return ph_model_open(m, path, &how, err);
 }
 
 ph_rc ph_tensors_open(ph_tensors *t, const char *dir, const char *name, ph_err *err) {
