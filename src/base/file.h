@@ -45,7 +45,9 @@ ph_rc ph_file_may_replace(const char *path, ph_err *err);
 /* Like ph_file_open of a text that will be held whole: a larger file than most bytes is PH_ELIMIT. */
 ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err);
 
-/* Pages of its first n bytes are given back; they are read anew when they are touched again. */
+/* Pages of the first n bytes of a read-only map are given back; they are read anew when they are touched
+ * again. A file that was read into memory is left alone.  Advice: it cannot fail, and where it is not taken
+ * the pages stay. */
 void ph_file_forget(const ph_file *f, size_t n);
 
 int ph_path_is_dir(const char *path);

@@ -8,7 +8,8 @@
 void ph_cli_convert_progress(void *arg, size_t done, size_t n, const char *name);
 void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int is_json);
 
-#define PH_CLI_NAMES_HELP "of tensors: gguf, the field's, or huggingface; default: gguf where it has them all"
+#define PH_CLI_NAMES_HELP                                                                                    \
+    "whose names tensors get: gguf (other programs') or huggingface; default: gguf where all have one"
 /* --names into c; NULL: the default.  Errors: PH_EUSAGE another word. */
 ph_rc ph_cli_convert_names(ph_convert *c, const char *names, ph_err *err);
 

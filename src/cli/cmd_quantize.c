@@ -49,7 +49,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.recipe},
         {"--mmproj-out", 0, "FILE", "of a directory: where the vision part goes", PH_OPTION_TEXT,
          &j.c.mmproj_out},
-        {"--names", 0, "WHOSE", "of a directory: " PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &j.names},
+        {"--names", 0, "WHOSE", PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &j.names},
         {"--bare", 0, NULL, "of a directory: leave out the keys that only serve the way back", PH_OPTION_FLAG,
          &j.c.is_bare},
         {"--threads", 't', "N", "workers; default: as many as processors",

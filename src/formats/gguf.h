@@ -70,8 +70,8 @@ typedef struct ph_gguf {
  * PH_EMISMATCH the parts disagree; PH_EUNSUP version, byte order or tensor type; PH_ELIMIT counts. */
 ph_rc ph_gguf_open(ph_gguf *g, const char *path, ph_arena *arena, ph_err *err);
 void  ph_gguf_close(ph_gguf *g); /* accepts a zeroed one */
-/* Give back the pages of keys and tables, which have been read: a vocabulary takes megabytes of them.  All
- * stays readable. */
+/* Give back the mapped pages of keys and tables, which have been read: a vocabulary takes megabytes of them.
+ * All stays readable.  Advice without errors, as ph_file_forget: parts read into memory are left alone. */
 void ph_gguf_forget(const ph_gguf *g);
 
 /* One file in memory, not following splits.  bytes live as long as g; close frees nothing of it. */
