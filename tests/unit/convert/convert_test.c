@@ -2,6 +2,7 @@
 #include "convert/convert.h"
 #include "formats/gguf.h"
 #include "formats/hfdir.h"
+#include "tests/unit/convert/set_models.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
@@ -203,14 +204,14 @@ void test_convert_there_and_back(void) {
     there_and_back("tests/golden/set/models/llm_phi3_longrope", 0, 1);
 }
 
-/* Families with pictures, each with what GGUF stores otherwise: parts, tiles, canvases. */
-void test_convert_pictures_there_and_back(void) {
-    static const char *const of[] = {"qwen2vl", "qwen25vl", "llava_next", "internvl", "gemma3", "idefics3"};
-    char                     in[64];
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        snprintf(in, sizeof in, "tests/golden/set/models/vlm_%s", of[i]);
-        there_and_back(in, 1, 0);
-        there_and_back(in, 1, 1);
+/* Every family that GGUF has names for, with what it stores otherwise: parts, tiles, canvases. */
+void test_convert_set_there_and_back(void) {
+    ph_set_model m[64];
+    size_t       n = ph_set_models(m);
+    for (size_t i = 0; i < n; i++) {
+        if (!m[i].has_names) continue;
+        there_and_back(m[i].path, m[i].has_vision, 0);
+        there_and_back(m[i].path, m[i].has_vision, 1);
     }
 }
 
