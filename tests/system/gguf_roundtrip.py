@@ -58,7 +58,7 @@ def pairs(x, heads):
 
 config = json.load(open(os.path.join(checkpoint, "config.json")))
 text = config.get("text_config", config)
-arch = {"qwen2_vl_text": "qwen2vl", "qwen2_5_vl_text": "qwen2vl"}.get(text["model_type"], text["model_type"])
+arch = {"qwen2_vl_text": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "gemma3_text": "gemma3"}.get(text["model_type"], text["model_type"])
 ours = os.path.join(folder, "ours.gguf")
 r = run("convert", checkpoint, "-o", ours, "--to", "gguf", "--json")
 check(r.returncode == 0, r.stderr)
@@ -87,6 +87,7 @@ if keys["tokenizer.ggml.model"] == "gpt2":
     check(keys["tokenizer.ggml.merges"] == merges, "merges")
 w = weights(checkpoint)
 prefix = next(p for p in ("language_model.model.", "model.text_model.", "model.") if p + "norm.weight" in w)
+is_gemma = arch.startswith("gemma")
 names = {"token_embd.weight": "embed_tokens.weight", "output_norm.weight": "norm.weight"}
 for i in range(text["num_hidden_layers"]):
     for a, b in [
@@ -98,8 +99,8 @@ for i in range(text["num_hidden_layers"]):
         ("ffn_up", "mlp.up_proj"),
         ("ffn_down", "mlp.down_proj"),
         ("attn_norm", "input_layernorm"),
-        ("ffn_norm", "post_attention_layernorm"),
-    ]:
+        ("post_attention_norm" if is_gemma else "ffn_norm", "post_attention_layernorm"),
+    ] + [("ffn_norm", "pre_feedforward_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")] * is_gemma:
         names[f"blk.{i}.{a}.weight"] = f"layers.{i}.{b}.weight"
 for name, source in names.items():
     t, want = tensors.get(name), w[prefix + source]
@@ -107,6 +108,8 @@ for name, source in names.items():
         want = pairs(want, text["num_attention_heads"])
     if arch == "llama" and ".attn_k" in name:
         want = pairs(want, text["num_key_value_heads"])
+    if is_gemma and "norm" in name:
+        want = want + 1  # the files have the factor itself
     check(t is not None and list(reversed(t.shape.tolist())) == list(want.shape), f"{name}: shape")
     check(t is not None and np.array_equal(dequantize(t.data, t.tensor_type).reshape(want.shape), want), f"{name}: numbers")
 
@@ -144,7 +147,9 @@ if os.path.exists(mmproj):
     check(named.keys() == tensors.keys(), f"names of the vision part: {named.keys() ^ tensors.keys()}")
     for name in named.keys() & tensors.keys():
         t, x = tensors[name], named[name].squeeze() if named[name].ndim == 3 else named[name]
-        check(list(reversed(t.shape.tolist())) == list(x.shape) or named[name].ndim == 3, f"{name}: {t.shape} is not {x.shape}")
+        # Of [1, 1, n] and [1, n, d] GGUF, too, keeps or drops dimensions of one: the others must be the same.
+        shape = [d for d in reversed(t.shape.tolist()) if d > 1 or named[name].ndim != 3]
+        check(shape == list(x.shape), f"{name}: {t.shape} is not {x.shape}")
         check(np.array_equal(dequantize(t.data, t.tensor_type).reshape(x.shape), x), f"{name}: numbers")
 
 # ---- block types: ours unpack there as they do here ----
