@@ -12,7 +12,6 @@
 static const char *const nameless[][2] = {
     {"align_clip", "two towers and no language model"},
     {"align_siglip", "two towers and no language model"},
-    {"llm_phi3_longrope", "the lists of LongRoPE are not written yet"},
     {"speech_whisper", "an encoder of sound and a decoder that looks at it"},
     {"vlm_blip2", "a Q-Former, and OPT"},
     {"vlm_idefics1", "a resampler, and layers that look at pictures"},
