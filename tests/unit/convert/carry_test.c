@@ -171,7 +171,7 @@ static ph_weight plane(const char *name, ph_dtype type, int64_t rows, int64_t co
 static ph_weight cast(place *p, const ph_weight *w, ph_dtype type) {
     size_t    n = w->n_bytes / ph_dtype_bytes(w->dtype);
     ph_weight out = *w;
-    void     *floats, *bytes;
+    void     *floats = NULL, *bytes = NULL;
     CHECK(!ph_arena_carve(&p->arena, &floats, n, sizeof(float), NULL) &&
           !ph_arena_carve(&p->arena, &bytes, n, ph_dtype_bytes(type), NULL));
     ph_dtype_get(w->dtype)->unpack(floats, w->bytes, n);
@@ -312,15 +312,15 @@ void test_carry_float8(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         place     p;
         char      dir[96];
-        ph_model *m, *n;
+        ph_model *m = NULL, *n = NULL;
         open_place(&p);
         make_planes(&p, SET "llm_llama_gqa_untied", CAST, dir);
         p.types = rows[i];
         CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_HF), "%s", p.err.msg);
         CHECK_SAY(!ph_model_open(&m, dir, NULL, &p.err) && !ph_model_open(&n, p.file, NULL, &p.err), "%s",
                   p.err.msg);
-        const ph_weight *a = ph_weights_find(ph_source_weights(&m->source), Q_PROJ),
-                        *b = ph_weights_find(ph_source_weights(&n->source), Q_PROJ);
+        const ph_weight *a = m ? ph_weights_find(ph_source_weights(&m->source), Q_PROJ) : NULL,
+                        *b = n ? ph_weights_find(ph_source_weights(&n->source), Q_PROJ) : NULL;
         CHECK(a && b && a->dtype == PH_F8_E4M3 && b->dtype == want[i]);
         CHECK_SAY(a && b && apart(a, b) < 0.005, "%s: %g", ph_dtype_name(want[i]), a && b ? apart(a, b) : 0);
         ph_model_close(m);
