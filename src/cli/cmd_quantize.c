@@ -68,6 +68,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     j.c.in = o.rest.at[0];
     j.c.to_gguf = 1;
     j.c.types = &j.types;
+    j.c.recipe = j.recipe;
     PH_TRY(ph_cli_convert_names(&j.c, j.names, err));
     j.c.say = ph_cli_convert_progress;
     j.c.say_arg = &j.is_quiet;

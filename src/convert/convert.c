@@ -3,24 +3,34 @@
 
 #include "formats/container.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+/* The same folder and the same name in it, whether there is such a file or not. */
 static int is_same_place(const char *a, const char *b) {
-    if (!a || !b) return 0;
-    char *x = realpath(a, NULL), *y = realpath(b, NULL);
-    int   same = x && y ? !strcmp(x, y) : !strcmp(a, b);
-    free(x);
-    free(y);
-    return same;
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    char        dir[2][4096];
+    struct stat at[2];
+    if (strcmp(x ? x + 1 : a, y ? y + 1 : b)) return 0;
+    snprintf(dir[0], sizeof dir[0], "%.*s", x ? (int)(x + 1 - a) : 1, x ? a : ".");
+    snprintf(dir[1], sizeof dir[1], "%.*s", y ? (int)(y + 1 - b) : 1, y ? b : ".");
+    if (stat(dir[0], &at[0]) || stat(dir[1], &at[1])) return !strcmp(a, b);
+    return at[0].st_dev == at[1].st_dev && at[0].st_ino == at[1].st_ino;
 }
 
-/* The same place by another name would be read while it is written, or written twice. */
+ph_rc ph_convert_may_write(const ph_convert *c, const char *path, ph_err *err) {
+    if (ph_container_holds(c->in, path) || ph_container_holds(c->mmproj, path) ||
+        ph_container_holds(c->recipe, path))
+        return PH_FAIL(err, PH_EUSAGE, "%.200s is what is read: write somewhere else", path);
+    return PH_OK;
+}
+
+/* What is read would be lost while it is needed, and of two parts in one place one is lost. */
 static ph_rc check_places(const ph_convert *c, ph_err *err) {
-    const char *const out[] = {c->out, c->mmproj_out};
-    for (int i = 0; i < 2; i++)
-        if (is_same_place(c->in, out[i]) || is_same_place(c->mmproj, out[i]))
-            return PH_FAIL(err, PH_EUSAGE, "%.200s is what is read: write somewhere else", out[i]);
+    PH_TRY(ph_convert_may_write(c, c->out, err));
+    if (!c->mmproj_out) return PH_OK;
+    PH_TRY(ph_convert_may_write(c, c->mmproj_out, err));
     if (is_same_place(c->out, c->mmproj_out))
         return PH_FAIL(err, PH_EUSAGE, "%.200s cannot hold both parts: write the vision part somewhere else",
                        c->out);
@@ -37,6 +47,8 @@ ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err
                        ph_dtype_name(c->types->type));
     if (!c->to_gguf && c->names)
         return PH_FAIL(err, PH_EUSAGE, "--names goes with --to gguf: a directory has Hugging Face's");
+    if (!c->to_gguf && c->mmproj_out)
+        return PH_FAIL(err, PH_EUSAGE, "--mmproj-out goes with --to gguf: a directory holds its vision part");
     if (what == PH_CONTAINER_GGUF)
         return c->to_gguf ? ph_convert_gguf_again(c, report, err) : ph_convert_to_hf(c, report, err);
     if (what == PH_CONTAINER_HFDIR)

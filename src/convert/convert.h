@@ -33,6 +33,7 @@ typedef struct ph_convert {
     int                    to_gguf;     /* else a Hugging Face directory */
     ph_convert_names       names; /* of a GGUF file made from a directory, or from a file that carries one */
     const ph_recipe_types *types;
+    const char            *recipe;      /* the file that types came from, never written to; NULL: none */
     uint64_t               shard_bytes; /* of safetensors; 0: one file */
     int                    is_bare;     /* leave out what only serves the way back */
     int                    threads;     /* at least 1 */

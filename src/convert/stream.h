@@ -44,6 +44,9 @@ ph_rc ph_stream_add_made(ph_stream *s, const char *name, const float *numbers, i
 /* Allocate what producing needs. */
 ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err);
 
+/* convert/convert.c: errors: PH_EUSAGE path is something that is read. */
+ph_rc ph_convert_may_write(const ph_convert *c, const char *path, ph_err *err);
+
 /* convert/to_gguf.c, to_hf.c */
 ph_rc ph_convert_to_gguf(const ph_convert *c, ph_convert_report *report, ph_err *err);
 ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_err *err);

@@ -226,11 +226,16 @@ static ph_rc choose_names(work *w, int *carries, ph_err *err) {
 static ph_rc write_all(work *w, ph_err *err) {
     int carries;
     PH_TRY(choose_names(w, &carries, err));
+    if (w->c->mmproj_out && (carries || !w->m->spec.has_vision))
+        return PH_FAIL(err, PH_EUSAGE, "--mmproj-out %.120s: %s: leave it out", w->c->mmproj_out,
+                       carries ? "the vision part stays in the one file" : "the model has no vision part");
     if (carries) return ph_convert_carry(w->c, w->report, w->m, &w->arena, err);
+    if (w->m->spec.has_vision) {
+        PH_TRY(vision_path(w->c, w->report->mmproj_out, err));
+        PH_TRY(ph_convert_may_write(w->c, w->report->mmproj_out, err));
+    }
     PH_TRY(write_part(w, w->c->out, 0, err));
-    if (!w->m->spec.has_vision) return PH_OK;
-    PH_TRY(vision_path(w->c, w->report->mmproj_out, err));
-    return write_part(w, w->report->mmproj_out, 1, err);
+    return w->m->spec.has_vision ? write_part(w, w->report->mmproj_out, 1, err) : PH_OK;
 }
 
 ph_rc ph_convert_to_gguf(const ph_convert *c, ph_convert_report *report, ph_err *err) {
@@ -281,6 +286,9 @@ ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_e
         rc = PH_FAIL(err, PH_EUSAGE,
                      "%.200s has the field's names: --names huggingface wants a directory (--to safetensors "
                      "makes one)",
+                     c->in);
+    if (!rc && !is_carried && c->mmproj_out)
+        rc = PH_FAIL(err, PH_EUSAGE, "--mmproj-out goes with a directory: %.200s is one file, and stays one",
                      c->in);
     if (!rc && !is_carried) rc = again(c, report, &g, &arena, err);
     ph_gguf_close(&g);

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *ph_container_name(ph_container c) {
     static const char *const name[] = {"Hugging Face directory", "GGUF", "safetensors", "ONNX"};
@@ -129,4 +130,51 @@ ph_rc ph_container_detect(const char *path, ph_container *out, ph_err *err) {
     ph_rc rc = ph_container_detect_bytes(f.bytes, f.n, slash ? slash + 1 : path, out, err);
     ph_file_close(&f);
     return rc;
+}
+
+/* ---- what is read from a path ---- */
+
+enum { DEPTH_MAX = 4, PARTS_MAX = 99999 }; /* folders below a model's; what the names of parts can count */
+
+static int is_at(const char *path, const struct stat *file) {
+    struct stat st;
+    return !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+}
+
+/* A folder of which links lead back to it must not be walked for ever: links to folders are left alone. */
+static int is_below(const char *path, const struct stat *file, int depth) {
+    char        name[4096];
+    struct stat st;
+    int         found = 0;
+    DIR        *dir = depth < DEPTH_MAX ? opendir(path) : NULL;
+    for (const struct dirent *e; dir && !found && (e = readdir(dir));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || ends_with(e->d_name, ".gguf") ||
+            snprintf(name, sizeof name, "%s/%s", path, e->d_name) >= (int)sizeof name)
+            continue;
+        found = is_at(name, file) ||
+                (!lstat(name, &st) && S_ISDIR(st.st_mode) && is_below(name, file, depth + 1));
+    }
+    if (dir) closedir(dir);
+    return found;
+}
+
+/* "dir/model-00002-of-00003.gguf" is read with all its parts. */
+static int is_part(const char *path, const struct stat *file) {
+    char   name[4096];
+    size_t n = strlen(path), tail = strlen("-00002-of-00003.gguf");
+    int    no, count, used = 0, found = 0;
+    if (n < tail || sscanf(path + n - tail, "-%5d-of-%5d.gguf%n", &no, &count, &used) != 2 ||
+        used != (int)tail)
+        return 0;
+    for (int i = 1; i <= count && i <= PARTS_MAX && !found; i++)
+        found = snprintf(name, sizeof name, "%.*s-%05d-of-%05d.gguf", (int)(n - tail), path, i, count) <
+                    (int)sizeof name &&
+                is_at(name, file);
+    return found;
+}
+
+int ph_container_holds(const char *path, const char *file) {
+    struct stat st;
+    if (!path || !file || stat(file, &st)) return 0;
+    return is_at(path, &st) || is_below(path, &st, 0) || is_part(path, &st);
 }

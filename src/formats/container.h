@@ -27,4 +27,9 @@ ph_rc ph_container_detect_bytes(const uint8_t *bytes, size_t n, const char *name
  * do with it: "pytorch_model.bin: convert it to safetensors".  0: there is none, and out is empty. */
 int ph_container_advise(const char *path, char *out, size_t size);
 
+/* Would writing to `file` replace what reading the model at `path` reads?  Compared by device and inode, so
+ * under any name: path itself, a file in that folder or below it (other models' .gguf aside), a part of a
+ * split GGUF.  0 when nothing stands at `file`. */
+int ph_container_holds(const char *path, const char *file);
+
 #endif

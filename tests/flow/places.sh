@@ -1,0 +1,74 @@
+#!/bin/bash
+# What is written never harms what is read or what stands there: outputs that are inputs under any name, folders that hold
+# another model, names of temporary files, files that cannot be finished.
+cd "$(dirname "$0")/../.." || exit 1
+P=${PINHOLE:-build/pinhole}
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+S=tests/golden/set
+passed=0 failed=0
+ok() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" > "$D/out" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$name: $(tail -n 3 "$D/out")"
+    fi
+}
+refuses() { # CODE MESSAGE COMMAND...: the exit code and a part of the message
+    local code=$1 message=$2 rc
+    shift 2
+    "$P" "$@" > "$D/said" 2>&1
+    rc=$?
+    cat "$D/said"
+    [ $rc = "$code" ] && grep -qF -- "$message" "$D/said"
+}
+model() { # NAME FOLDER: a copy without its references
+    rm -rf "$2"
+    mkdir -p "$2"
+    find "$S/models/$1" -maxdepth 1 -type f -exec cp {} "$2/" \;
+    chmod -R u+w "$2"
+}
+unhurt() { # WHAT COMMAND...: refused as what is read, and the folder $D/r stays as it was
+    local before
+    before=$(cd "$D/r" && find . -type f -exec cksum {} + | sort)
+    ok "$1: refused" refuses 2 "is what is read" "${@:2}"
+    ok "$1: unhurt" test "$before" = "$(cd "$D/r" && find . -type f -exec cksum {} + | sort)"
+}
+
+# ---- outputs that are inputs
+model vlm_qwen2vl "$D/r/m"
+for f in model.safetensors config.json tokenizer.json; do
+    unhurt "directory to $f" convert "$D/r/m" -o "$D/r/m/$f" --to gguf -q
+done
+ln "$D/r/m/model.safetensors" "$D/hard.gguf"
+ln -s r/m/model.safetensors "$D/soft.gguf"
+unhurt "a hard link" convert "$D/r/m" -o "$D/hard.gguf" --to gguf -q
+unhurt "a link" convert "$D/r/m" -o "$D/soft.gguf" --to gguf -q --names huggingface
+unhurt "quantize" quantize "$D/r/m" -o "$D/r/m/model.safetensors" --to q8_0 -q
+unhurt "the vision part" convert "$D/r/m" -o "$D/a.gguf" --mmproj-out "$D/r/m/model.safetensors" --to gguf -q
+ok "the vision part: no first part either" test ! -e "$D/a.gguf"
+echo '* = q8_0' > "$D/r/recipe"
+unhurt "the recipe" quantize "$D/r/m" -o "$D/r/recipe" --recipe "$D/r/recipe" -q
+ln "$D/r/recipe" "$D/mmproj-b.gguf"
+unhurt "the recipe, by the vision part's own name" quantize "$D/r/m" -o "$D/b.gguf" --recipe "$D/r/recipe" -q
+ok "no first part either" test ! -e "$D/b.gguf"
+cp tests/golden/formats/split-0000?-of-00003.gguf "$D/r/"
+for i in 1 2 3; do
+    unhurt "part $i of a split file" quantize "$D/r/split-00001-of-00003.gguf" -o "$D/r/split-0000$i-of-00003.gguf" --to f16 -q
+done
+cp $S/images/scene.png "$D/r/p.png"
+unhurt "a picture" prepare -m "$D/r/m" --image "$D/r/p.png" -o "$D/r/p.png"
+unhurt "prepare" prepare -m "$D/r/m" --image "$D/r/p.png" -o "$D/r/m/model.safetensors"
+ok "both parts in one" refuses 2 "cannot hold both parts" convert "$D/r/m" -o "$D/c.gguf" --mmproj-out "$D/r/../c.gguf" --to gguf -q
+ok "beside what is read" "$P" convert "$D/r/m" -o "$D/r/m/x.gguf" --to gguf -q
+ok "beside what is read, again" "$P" convert "$D/r/m" -o "$D/r/m/x.gguf" --to gguf -q
+ok "a part that is not written" refuses 2 "--mmproj-out" convert "$D/r/m" -o "$D/c.gguf" --to gguf -q --names huggingface --mmproj-out "$D/v.gguf"
+ok "a part that no directory has" refuses 2 "--mmproj-out goes with --to gguf" convert "$D/r/m" -o "$D/c" --to safetensors -q --mmproj-out "$D/v.gguf"
+ok "a part of a file that stays one" refuses 2 "--mmproj-out goes with a directory" quantize "$D/r/m/x.gguf" -o "$D/c.gguf" --to q8_0 -q --mmproj-out "$D/v.gguf"
+ok "a part of a text model" refuses 2 "has no vision part" convert $S/models/llm_qwen2_tied -o "$D/c.gguf" --to gguf -q --mmproj-out "$D/v.gguf"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
