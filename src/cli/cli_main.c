@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +76,7 @@ int main(int argc, char **argv) {
     ph_err      err = {0};
     const char *name = argc > 1 ? argv[1] : "";
     hold_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing, with its message */
     if (!strcmp(name, "help") && argc > 2 && ph_command_find(argv[2])) {
         static char help[] = "--help";
         char       *only[] = {help};

@@ -1,10 +1,12 @@
 /* produce.c - the loop over pieces of a tensor, and files that appear whole.  See produce.h. */
 #include "formats/produce.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,32 +49,98 @@ ph_rc ph_produce_write(FILE *to, const ph_weight *at, size_t i, const ph_produce
     return PH_OK;
 }
 
-/* A name that somebody left there, a link to elsewhere perhaps, is not written through. */
-static FILE *open_new(const char *path) {
-    if (unlink(path) && errno != ENOENT) return NULL;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return fd < 0 ? NULL : fdopen(fd, "wb");
+/* ---- files that appear whole ---- */
+
+enum { TRIES = 100 };
+
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash + 1 - path)) : strdup("./");
 }
 
-ph_rc ph_part_open(ph_part_file *f, const char *path, ph_err *err) {
+/* Another name on every call, in the folder of path: long names of files stay possible.  NULL: no memory. */
+static char *fresh_name(const char *path) {
+    static atomic_uint calls;
+    char              *folder = folder_of(path), *name = NULL;
+    uint64_t mixed = ph_clock_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)atomic_fetch_add(&calls, 1) << 20;
+    mixed *= 0x9e3779b97f4a7c15u;
+    if (folder && asprintf(&name, "%s.pinhole-%08x.part", folder, (unsigned)(mixed >> 32)) < 0) name = NULL;
+    free(folder);
+    return name;
+}
+
+static ph_rc cannot(const ph_part_file *f, ph_err *err) {
+    return PH_FAIL(err, PH_EIO, "cannot write %.200s: %s", f->path, strerror(errno));
+}
+
+static ph_rc begin(ph_part_file *f, const char *path, ph_err *err) {
     *f = (ph_part_file){0};
     PH_TRY(ph_file_may_replace(path, err));
     f->path = strdup(path);
-    if (!f->path || asprintf(&f->part, "%s.part", path) < 0) {
-        f->part = NULL;
-        return ph_part_close(f, PH_FAIL(err, PH_ENOMEM, "the name of %.200s", path), err);
-    }
-    f->to = open_new(f->part);
+    return f->path ? PH_OK : PH_FAIL(err, PH_ENOMEM, "the name of %.200s", path);
+}
+
+static ph_rc take(ph_part_file *f, int fd, ph_err *err) {
+    f->to = fd < 0 ? NULL : fdopen(fd, "wb");
     if (f->to) return PH_OK;
-    return ph_part_close(f, PH_FAIL(err, PH_EIO, "cannot write %.200s: %s", path, strerror(errno)), err);
+    ph_rc rc = cannot(f, err);
+    if (fd >= 0) close(fd);
+    if (fd >= 0 && f->part) unlink(f->part);
+    return ph_part_close(f, rc, err);
+}
+
+/* What somebody left at the name, a link to elsewhere perhaps, is neither written through nor removed. */
+ph_rc ph_part_open_named(ph_part_file *f, const char *path, ph_err *err) {
+    int fd = -1;
+    PH_TRY(begin(f, path, err));
+    for (int i = 0; i < TRIES && fd < 0; i++) {
+        free(f->part);
+        f->part = fresh_name(path);
+        if (!f->part) return ph_part_close(f, PH_FAIL(err, PH_ENOMEM, "the name of %.200s", path), err);
+        fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    return take(f, fd, err);
+}
+
+/* /proc gives a file without a name its name at the end. */
+ph_rc ph_part_open(ph_part_file *f, const char *path, ph_err *err) {
+    PH_TRY(begin(f, path, err));
+    char *folder = folder_of(path);
+    int   fd =
+        folder && !access("/proc/self/fd", X_OK) ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    free(folder);
+    if (fd >= 0) return take(f, fd, err);
+    (void)ph_part_close(f, PH_EIO, NULL);
+    return ph_part_open_named(f, path, err);
+}
+
+/* A name for the file that has none: at once its own if that is free. */
+static int give_name(ph_part_file *f) {
+    char from[64];
+    int  is_free = 0;
+    snprintf(from, sizeof from, "/proc/self/fd/%d", fileno(f->to));
+    if (!linkat(AT_FDCWD, from, AT_FDCWD, f->path, AT_SYMLINK_FOLLOW)) return 1;
+    for (int i = 0; i < TRIES && !is_free && errno == EEXIST; i++) {
+        free(f->part);
+        f->part = fresh_name(f->path);
+        is_free = f->part && !linkat(AT_FDCWD, from, AT_FDCWD, f->part, AT_SYMLINK_FOLLOW);
+    }
+    if (is_free && !rename(f->part, f->path)) return 1;
+    int why = errno;
+    if (is_free) unlink(f->part);
+    errno = why;
+    return 0;
 }
 
 ph_rc ph_part_close(ph_part_file *f, ph_rc rc, ph_err *err) {
-    int is_open = f->to != NULL, is_good = is_open && !ferror(f->to) && !fflush(f->to);
-    if (is_open && fclose(f->to)) is_good = 0;
-    if (!rc && (!is_good || rename(f->part, f->path)))
-        rc = PH_FAIL(err, PH_EIO, "cannot write %.200s: %s", f->path, strerror(errno));
-    if (rc && is_open) unlink(f->part);
+    int is_open = f->to != NULL, is_named = f->part != NULL;
+    int is_good = is_open && !ferror(f->to) && !fflush(f->to);
+    if (!rc && is_good && !is_named) is_good = give_name(f);
+    if (!rc && !is_good) rc = cannot(f, err);
+    if (is_open && fclose(f->to) && !rc) rc = cannot(f, err);
+    if (!rc && is_named && rename(f->part, f->path)) rc = cannot(f, err);
+    if (rc && is_open && is_named) unlink(f->part);
     free(f->part);
     free(f->path);
     *f = (ph_part_file){0};

@@ -29,13 +29,16 @@ ph_rc ph_produce_write(FILE *to, const ph_weight *at, size_t i, const ph_produce
 /* A buffer large enough for pieces of every tensor of at[n]; the caller frees it. */
 ph_rc ph_produce_buffer(uint8_t **out, const ph_weight *at, size_t n, ph_err *err);
 
-/* A file that appears whole or not at all: opened as "path.part", renamed at the end.
+/* A file that appears whole or not at all.  While it is written it has no name, so whatever ends the process
+ * leaves nothing behind, and two that write to one path do not meet: the last to finish stays.  Where the
+ * file system knows no files without names it has one that nobody else has, beside path: ".pinhole-*.part".
  * Errors: PH_EPATH the path names a folder, a device or a pipe, which a file would replace; PH_EIO. */
 typedef struct ph_part_file {
     FILE *to;
-    char *part, *path; /* owned */
+    char *part, *path; /* owned; part NULL: no name yet */
 } ph_part_file;
 ph_rc ph_part_open(ph_part_file *f, const char *path, ph_err *err);
-ph_rc ph_part_close(ph_part_file *f, ph_rc rc, ph_err *err); /* rc not 0: the part is removed, rc returned */
+ph_rc ph_part_open_named(ph_part_file *f, const char *path, ph_err *err); /* with a name from the beginning */
+ph_rc ph_part_close(ph_part_file *f, ph_rc rc, ph_err *err); /* rc not 0: nothing is left, rc returned */
 
 #endif

@@ -47,7 +47,7 @@ static int limit(int what, rlim_t soft, rlim_t hard) {
 
 /* Signals as in a new process; its end follows ours. */
 static void be_apart(pid_t parent, int seconds) {
-    static const int all[] = {SIGXCPU, SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
+    static const int all[] = {SIGXCPU, SIGXFSZ, SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
     sigset_t         none;
     sigemptyset(&none);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) signal(all[i], SIG_DFL);

@@ -17,6 +17,7 @@ ok() { # NAME COMMAND...
         echo "$name: $(tail -n 3 "$D/out")"
     fi
 }
+same() { [ "$1" = "$2" ]; }
 refuses() { # CODE MESSAGE COMMAND...: the exit code and a part of the message
     local code=$1 message=$2 rc
     shift 2
@@ -69,6 +70,34 @@ ok "a part that is not written" refuses 2 "--mmproj-out" convert "$D/r/m" -o "$D
 ok "a part that no directory has" refuses 2 "--mmproj-out goes with --to gguf" convert "$D/r/m" -o "$D/c" --to safetensors -q --mmproj-out "$D/v.gguf"
 ok "a part of a file that stays one" refuses 2 "--mmproj-out goes with a directory" quantize "$D/r/m/x.gguf" -o "$D/c.gguf" --to q8_0 -q --mmproj-out "$D/v.gguf"
 ok "a part of a text model" refuses 2 "has no vision part" convert $S/models/llm_qwen2_tied -o "$D/c.gguf" --to gguf -q --mmproj-out "$D/v.gguf"
+
+# ---- names beside the output
+echo precious > "$D/o.gguf.part"
+ok "OUT.part" "$P" convert "$D/r/m" -o "$D/o.gguf" --to gguf -q
+ok "OUT.part is somebody's" grep -q precious "$D/o.gguf.part"
+mv "$D/o.gguf" "$D/t.gguf.part"
+cp "$D/t.gguf.part" "$D/before"
+ok "OUT.part is what is read" "$P" quantize "$D/t.gguf.part" -o "$D/t.gguf" --to f16 -q
+ok "OUT.part is what is read: unhurt" cmp "$D/before" "$D/t.gguf.part"
+mkdir "$D/two"
+for i in 1 2 3; do
+    "$P" quantize "$D/before" -o "$D/two/t.gguf" --to q8_0 -q > /dev/null &
+    "$P" quantize "$D/before" -o "$D/two/t.gguf" --to q8_0 -q > /dev/null
+    wait
+done
+ok "two at once" "$P" quantize "$D/before" -o "$D/one.gguf" --to q8_0 -q
+ok "two at once: whole" cmp "$D/one.gguf" "$D/two/t.gguf"
+ok "two at once: nothing else" same "$(ls -A "$D/two")" t.gguf
+
+# ---- a file that may not grow
+mkdir "$D/small"
+limited() { (ulimit -f 16 && exec "$P" "$@"); }
+limited convert "$D/r/m" -o "$D/small/x.gguf" --to gguf -q > "$D/out" 2> "$D/err"
+ok "no room: exit 4" test $? = 4
+ok "no room: said" grep -q "File too large" "$D/err"
+limited convert "$D/r/m" -o "$D/small/dir" --to safetensors -q > "$D/out" 2> "$D/err"
+ok "no room for a directory: exit 4" test $? = 4
+ok "no room: nothing left" same "$(find "$D/small" -name '*.part' -o -name '*.gguf' -o -name '*.safetensors')" ""
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -5,6 +5,7 @@
 #include "tests/unit/formats/formats_test.h"
 #include "tests/unit/unit.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,42 @@ void test_shards_written(void) {
     ph_arena_close(&arena);
 }
 
+typedef ph_rc part_open(ph_part_file *f, const char *path, ph_err *err);
+
+static size_t count_files(const char *folder) {
+    size_t n = 0;
+    DIR   *dir = opendir(folder);
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        n += e->d_name[0] != '.' || strlen(e->d_name) > 2;
+    if (dir) closedir(dir);
+    return n;
+}
+
+/* Two at once to one path: the last to finish stays, whole.  One that fails leaves nothing, and what stood
+ * there stays.  The same for files without a name while they are written and for those that have one. */
+void test_part_files_do_not_meet(void) {
+    part_open *const open_[] = {ph_part_open, ph_part_open_named};
+    for (size_t i = 0; i < 2; i++) {
+        char         folder[64], path[320];
+        size_t       n = 0;
+        ph_part_file a, b, c;
+        ph_err       err = {0};
+        ft_folder(folder);
+        snprintf(path, sizeof path, "%s/%0250d", folder, 7); /* nearly as long as a name may be */
+        CHECK_SAY(!open_[i](&a, path, &err) && !open_[i](&b, path, &err), "%s", err.msg);
+        CHECK(a.to && b.to && fwrite("first", 1, 5, a.to) == 5 && fwrite("second", 1, 6, b.to) == 6);
+        CHECK_SAY(!ph_part_close(&b, PH_OK, &err) && !ph_part_close(&a, PH_OK, &err), "%s", err.msg);
+        CHECK(!open_[i](&c, path, &err) && c.to && fwrite("third", 1, 5, c.to) == 5);
+        CHECK(ph_part_close(&c, PH_EFORMAT, &err) == PH_EFORMAT);
+        uint8_t *bytes = ft_load(path, &n);
+        CHECK(bytes && n == 5 && !memcmp(bytes, "first", 5) && count_files(folder) == 1);
+        free(bytes);
+        snprintf(path, sizeof path, "%s/no/such", folder);
+        CHECK(open_[i](&a, path, &err) == PH_EIO && strstr(err.msg, "/no/such: No such file"));
+        ft_remove(folder);
+    }
+}
+
 /* What stands at "out.part" before: a link to a file, a link to nothing.  Neither is followed. */
 void test_part_link_not_followed(void) {
     for (int is_dead = 0; is_dead < 2; is_dead++) {
@@ -179,7 +216,7 @@ void test_part_link_not_followed(void) {
         CHECK(f.to && fwrite("new", 1, 3, f.to) == 3);
         CHECK_SAY(!ph_part_close(&f, PH_OK, &err), "%s", err.msg);
         CHECK(!lstat(path, &st) && S_ISREG(st.st_mode) && st.st_size == 3); /* a file, no link */
-        CHECK(lstat(part, &st) != 0);
+        CHECK(!lstat(part, &st) && S_ISLNK(st.st_mode)); /* nor removed: it is somebody's */
         uint8_t *kept = is_dead ? NULL : ft_load(victim, &n);
         CHECK(is_dead ? lstat(victim, &st) != 0 : kept && n == 4 && !memcmp(kept, "kept", 4));
         free(kept);
