@@ -110,7 +110,9 @@ ph_rc ph_convert_carry(const ph_convert *c, ph_convert_report *report, const ph_
 
 /* ---- out of a file ---- */
 
-static ph_rc put_files(const ph_convert *c, const ph_hfdir *hf, ph_err *err) {
+static ph_rc put_files(const ph_convert *c, const ph_stream *s, const void *arg, ph_err *err) {
+    const ph_hfdir *hf = arg;
+    (void)s;
     for (size_t i = 0; ph_hfdir_files[i]; i++) {
         const char *name = ph_hfdir_files[i];
         ph_file     f;
@@ -131,9 +133,7 @@ ph_rc ph_convert_carried_to_hf(const ph_convert *c, ph_convert_report *report, c
         ph_dtype type = ph_convert_type_in_dir(c, w, i, hf->was[i]);
         rc = ph_stream_add(&s, w->at[i].name, type, &w->at[i], 0, 0, err);
     }
-    if (!rc) rc = ph_convert_make_dir(c->out, err);
-    if (!rc) rc = put_files(c, hf, err);
-    if (!rc) rc = ph_convert_write_dir(&s, err);
+    if (!rc) rc = ph_convert_write_dir(&s, put_files, hf, err);
     ph_stream_close(&s);
     return rc;
 }

@@ -69,11 +69,14 @@ ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const cha
 int   ph_convert_is_of_the_file(const char *key);
 void  ph_convert_note_fall_back(const ph_stream *s, const char *name);
 ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err);
-/* And those of directories (to_hf.c).  type_in_dir: of tensor i of a directory's `all`, once stored as `was`:
- * whole numbers (ids, zero points) and planes stay, whatever type is asked for. */
-ph_rc    ph_convert_make_dir(const char *path, ph_err *err);
-ph_rc    ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err);
+/* And those of directories: the bytes of one small file (to_hf.c); a whole directory s->c->out, small files
+ * by `put` (into c->out, a folder apart), then the weights (stage.c).  Errors: PH_EUSAGE the directory holds
+ * a file of a model that would stay; PH_EIO; those of put and of the weights. */
+typedef ph_rc ph_put_files(const ph_convert *c, const ph_stream *s, const void *arg, ph_err *err);
+/* type_in_dir: of tensor i of a directory's `all`, once stored as `was`: whole numbers (ids, zero points) and
+ * planes stay, whatever type is asked for. */
 ph_dtype ph_convert_type_in_dir(const ph_convert *c, const ph_weights *all, size_t i, ph_dtype was);
-ph_rc    ph_convert_write_dir(ph_stream *s, ph_err *err);
+ph_rc ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err);
+ph_rc ph_convert_write_dir(ph_stream *s, ph_put_files *put, const void *arg, ph_err *err);
 
 #endif

@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "formats/carried.h"
-#include "formats/safetensors.h"
 #include "model/export.h"
 #include "text/tokexport.h"
 
@@ -22,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct work {
     const ph_convert  *c;
@@ -33,12 +31,6 @@ typedef struct work {
 } work;
 
 /* ---- small files ---- */
-
-ph_rc ph_convert_make_dir(const char *path, ph_err *err) {
-    if (ph_path_is_dir(path)) return PH_OK;
-    if (!mkdir(path, 0777)) return PH_OK;
-    return PH_FAIL(err, PH_EIO, "cannot make the directory %.200s: %s", path, strerror(errno));
-}
 
 ph_rc ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err) {
     char         path[4096];
@@ -178,10 +170,10 @@ static ph_rc add_rows(work *w, ph_stream *s, ph_err *err) {
     return PH_OK;
 }
 
-ph_rc ph_convert_write_dir(ph_stream *s, ph_err *err) {
-    ph_producer p;
-    PH_TRY(ph_stream_ready(s, &p, err));
-    return ph_safetensors_write_dir(s->c->out, s->to, s->n, (size_t)s->c->shard_bytes, &p, err);
+static ph_rc put_all(const ph_convert *c, const ph_stream *s, const void *arg, ph_err *err) {
+    work w = *(const work *)arg;
+    w.c = c;
+    return put_files(&w, s, err);
 }
 
 static ph_rc write_all(work *w, ph_err *err) {
@@ -190,9 +182,7 @@ static ph_rc write_all(work *w, ph_err *err) {
     PH_TRY(ph_export_rows(&w->rows, w->m, &w->arena, err));
     ph_rc rc = ph_stream_open(&s, w->c, w->report, w->rows.n, &w->arena, err);
     if (!rc) rc = add_rows(w, &s, err);
-    if (!rc) rc = ph_convert_make_dir(w->c->out, err);
-    if (!rc) rc = put_files(w, &s, err);
-    if (!rc) rc = ph_convert_write_dir(&s, err);
+    if (!rc) rc = ph_convert_write_dir(&s, put_all, w, err);
     ph_stream_close(&s);
     return rc;
 }
@@ -216,7 +206,8 @@ static int ends_with(const char *s, const char *tail) {
 }
 
 /* All small files but the weights and their index. */
-static ph_rc copy_files(const ph_convert *c, ph_err *err) {
+static ph_rc copy_files(const ph_convert *c, const ph_stream *s, const void *arg, ph_err *err) {
+    (void)s, (void)arg;
     DIR  *dir = opendir(c->in);
     ph_rc rc = dir ? PH_OK : PH_FAIL(err, PH_EPATH, "cannot list %.200s: %s", c->in, strerror(errno));
     for (const struct dirent *e; !rc && (e = readdir(dir));) {
@@ -248,9 +239,7 @@ static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_weig
         ph_dtype         type = ph_convert_type_in_dir(c, all, i, from->dtype);
         rc = ph_stream_add(&s, from->name, type, from, 0, 0, err);
     }
-    if (!rc) rc = ph_convert_make_dir(c->out, err);
-    if (!rc) rc = copy_files(c, err);
-    if (!rc) rc = ph_convert_write_dir(&s, err);
+    if (!rc) rc = ph_convert_write_dir(&s, copy_files, NULL, err);
     ph_stream_close(&s);
     return rc;
 }

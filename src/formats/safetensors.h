@@ -44,5 +44,7 @@ ph_rc ph_safetensors_write(const char *path, const ph_weight *at, size_t n, ph_e
  * whole tensors allow. */
 ph_rc ph_safetensors_write_dir(const char *dir, const ph_weight *at, size_t n, size_t shard_bytes,
                                const ph_producer *p, ph_err *err);
+/* Would that write a file of this name? */
+int ph_safetensors_dir_has(const ph_weight *at, size_t n, size_t shard_bytes, const char *file);
 
 #endif

@@ -115,15 +115,35 @@ static ph_rc write_index(const char *dir, const ph_weight *at, size_t n, size_t 
     return ph_part_close(&f, PH_OK, err);
 }
 
+/* How many files; *shard_bytes 0 or room for all becomes one without a bound. */
+static size_t count_shards(const ph_weight *at, size_t n, size_t *shard_bytes) {
+    size_t total = 0, count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ph_add_over(total, at[i].n_bytes, &total)) total = SIZE_MAX;
+    if (!*shard_bytes || total <= *shard_bytes) *shard_bytes = SIZE_MAX;
+    for (size_t first = 0; first < n; count++) first += fill(at, first, n, *shard_bytes);
+    return count;
+}
+
+int ph_safetensors_dir_has(const ph_weight *at, size_t n, size_t shard_bytes, const char *file) {
+    char   name[64];
+    size_t count = count_shards(at, n, &shard_bytes);
+    if (count <= 1) return !strcmp(file, "model.safetensors");
+    for (size_t i = 0; i < count; i++) {
+        shard_name(name, i, count);
+        if (!strcmp(file, name)) return 1;
+    }
+    return !strcmp(file, "model.safetensors.index.json");
+}
+
 ph_rc ph_safetensors_write_dir(const char *dir, const ph_weight *at, size_t n, size_t shard_bytes,
                                const ph_producer *p, ph_err *err) {
     char   path[4096], name[64] = "model.safetensors";
-    size_t total = 0, count = 0;
+    size_t total = 0;
     for (size_t i = 0; i < n; i++)
         if (ph_add_over(total, at[i].n_bytes, &total))
             return PH_FAIL(err, PH_ELIMIT, "the tensors together are larger than a file can be");
-    if (!shard_bytes || total <= shard_bytes) shard_bytes = SIZE_MAX;
-    for (size_t first = 0; first < n; count++) first += fill(at, first, n, shard_bytes);
+    size_t count = count_shards(at, n, &shard_bytes);
     for (size_t first = 0, shard = 0; first < n || !shard; shard++) {
         size_t some = fill(at, first, n, shard_bytes);
         if (count > 1) shard_name(name, shard, count);

