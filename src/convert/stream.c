@@ -4,11 +4,15 @@
  * changed, and packed.  Where rows of heads are reordered the source row is
  * another one, and of a vector the elements are.  Tensors that the other container
  * has in parts are cut and put together row by row in the same way.
+ *
+ * What is packed is looked at again: a number that is none would become a plausible one in a block, and one
+ * that the type cannot hold would become infinite.  Both are refused; copies are never looked at.
  */
 #include "convert/stream.h"
 
 #include "base/mem.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +30,7 @@ ph_rc ph_stream_open(ph_stream *s, const ph_convert *c, ph_convert_report *repor
 void ph_stream_close(ph_stream *s) {
     ph_threads_close(s->threads);
     free(s->scratch);
+    free(s->fault);
     *s = (ph_stream){0};
 }
 
@@ -121,15 +126,46 @@ static const ph_weight *part_of(const ph_export_parts *p, const ph_weight *from,
     return p->at[turn % n];
 }
 
-/* A row whose type changes, or does not. */
-static void make_row(uint8_t *out, ph_dtype to, const uint8_t *in, ph_dtype from, size_t n, float *x) {
-    size_t block = ph_dtype_block(from);
-    if (to == from) {
-        memcpy(out, in, n / block * ph_dtype_bytes(from));
-        return;
+/* Where a row of `from` stands, and where in the piece it goes. */
+typedef struct place {
+    const ph_weight *from;
+    size_t           row, at, made;
+} place;
+
+enum { CLAMPED = 2048 }; /* numbers above it are no weights' and tell a scale that met its end */
+
+/* The first element that is no number; n: all are. */
+static size_t first_wild(const float *x, size_t n) {
+    size_t e = 0;
+    while (e < n && isfinite(x[e])) e++;
+    return e;
+}
+
+/* The first element that `packed` has no number near; n: all are right.  y: [n] to spoil. */
+static size_t first_lost(ph_dtype type, const float *x, const void *packed, size_t n, float *y) {
+    float  most = 0, left = 0;
+    size_t at = n;
+    ph_dtype_get(type)->unpack(y, packed, n);
+    for (size_t e = 0; e < n; e++) {
+        if (isfinite(x[e]) && !isfinite(y[e])) return e;
+        if (fabsf(x[e]) > most) most = fabsf(x[at = e]);
+        if (fabsf(y[e]) > left) left = fabsf(y[e]);
     }
-    ph_dtype_get(from)->unpack(x, in, n);
-    ph_dtype_get(to)->pack(out, x, n);
+    return most > CLAMPED && most > 2 * left ? at : n;
+}
+
+/* n floats into a row, or a run of one; scratch behind x is free. */
+static void pack_row(const piece *p, int worker, const place *where, void *out, ph_dtype type, const float *x,
+                     size_t n) {
+    ph_stream_fault *f = &p->s->fault[worker];
+    size_t           e = ph_dtype_block(type) > 1 ? first_wild(x, n) : n;
+    if (e == n) {
+        ph_dtype_get(type)->pack(out, x, n);
+        if (type != PH_F32)
+            e = first_lost(type, x, out, n, p->s->scratch + (2 * (size_t)worker + 1) * p->s->row);
+    }
+    if (e < n && (!f->from || where->made < f->made))
+        *f = (ph_stream_fault){where->from, where->made, where->row, where->at + e, x[e]};
 }
 
 /* Rows of parts; of a vector the runs of elements. */
@@ -147,9 +183,16 @@ static void make_parts(void *arg, size_t begin, size_t end, int worker) {
             size_t           r = is_vector ? run * n : p->first + k;
             const ph_weight *from = part_of(parts, p->s->item[p->i].from, r, &row);
             size_t           at = is_vector ? row : row * n;
+            size_t           bytes = n / ph_dtype_block(from->dtype) * ph_dtype_bytes(from->dtype);
             const uint8_t *in = from->bytes + at / ph_dtype_block(from->dtype) * ph_dtype_bytes(from->dtype);
-            make_row(out + run * n * ph_dtype_bytes(to->dtype) * (size_t)is_vector, to->dtype, in,
-                     from->dtype, n, x);
+            uint8_t       *into = out + run * n * ph_dtype_bytes(to->dtype) * (size_t)is_vector;
+            const place    where = {from, is_vector ? 0 : row, is_vector ? row : 0, k};
+            if (to->dtype == from->dtype) {
+                memcpy(into, in, bytes);
+                continue;
+            }
+            ph_dtype_get(from->dtype)->unpack(x, in, n);
+            pack_row(p, worker, &where, into, to->dtype, x, n);
         }
     }
 }
@@ -178,8 +221,27 @@ static void make_rows(void *arg, size_t begin, size_t end, int worker) {
         ph_dtype_get(from->dtype)->unpack(x, in, n);
         if (is_vector && item->heads) turn_vector(x, x + p->s->row, n, item->heads);
         for (size_t e = 0; e < n && (item->add > 0 || item->add < 0); e++) x[e] += item->add;
-        ph_dtype_get(to->dtype)->pack(out, x, n);
+        pack_row(p, worker, &(place){from, at, 0, k}, out, to->dtype, x, n);
     }
+}
+
+/* The first number that was lost, whoever met it. */
+static ph_rc check_piece(const ph_stream *s, const ph_weight *to, ph_err *err) {
+    const ph_stream_fault *f = NULL;
+    for (int i = 0; i < ph_threads_count(s->threads); i++)
+        if (s->fault[i].from && (!f || s->fault[i].made < f->made)) f = &s->fault[i];
+    if (!f) return PH_OK;
+    if (!isfinite(f->value))
+        return PH_FAIL(
+            err, PH_EFORMAT,
+            "tensor %.160s: element [%zu, %zu] is %g, which %s cannot hold: the checkpoint is damaged; "
+            "fetch it again",
+            f->from->name, f->row, f->at, (double)f->value, ph_dtype_name(to->dtype));
+    return PH_FAIL(
+        err, PH_EUNSUP,
+        "tensor %.160s: element [%zu, %zu] is %g, too large for %s: take bf16 or f32, or leave that tensor "
+        "as it is",
+        f->from->name, f->row, f->at, (double)f->value, ph_dtype_name(to->dtype));
 }
 
 static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_err *err) {
@@ -191,7 +253,9 @@ static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_
     } else {
         PH_TRY(ph_dtype_row_bytes(to->dtype, row_of(to), &p.out_row, err));
         PH_TRY(ph_dtype_row_bytes(from->dtype, row_of(from), &p.in_row, err));
+        memset(s->fault, 0, (size_t)ph_threads_count(s->threads) * sizeof *s->fault);
         ph_threads_run(s->threads, s->item[i].parts ? make_parts : make_rows, &p, 0, n, 1 + n / 64, NULL);
+        PH_TRY(check_piece(s, to, err));
     }
     if (s->c->say && first + n >= (to->rank > 1 ? to->n_bytes / (p.out_row ? p.out_row : 1) : 1))
         s->c->say(s->c->say_arg, ++s->done, s->n, to->name);
@@ -205,8 +269,10 @@ ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err) {
     if (ph_mul_over(2 * (size_t)n, s->row + 16, &floats))
         return PH_FAIL(err, PH_ELIMIT, "rows of %zu elements", s->row);
     free(s->scratch);
+    free(s->fault);
     s->scratch = calloc(floats, sizeof *s->scratch);
-    if (!s->scratch) return PH_FAIL(err, PH_ENOMEM, "%zu floats", floats);
+    s->fault = calloc((size_t)n, sizeof *s->fault);
+    if (!s->scratch || !s->fault) return PH_FAIL(err, PH_ENOMEM, "%zu floats", floats);
     *out = (ph_producer){make, s};
     return PH_OK;
 }

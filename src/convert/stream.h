@@ -19,6 +19,14 @@ typedef struct ph_stream_item {
     float add;
 } ph_stream_item;
 
+/* A number that did not survive: the first of what one worker made. */
+typedef struct ph_stream_fault {
+    const ph_weight *from; /* NULL: none */
+    size_t           made; /* row of the piece */
+    size_t           row, at;
+    float            value;
+} ph_stream_fault;
+
 typedef struct ph_stream {
     ph_weight         *to;   /* [n] names, types, shapes; bytes stay NULL */
     ph_stream_item    *item; /* [n] */
@@ -26,6 +34,7 @@ typedef struct ph_stream {
     ph_threads        *threads; /* owned */
     float             *scratch; /* [threads, row] owned */
     size_t             row;     /* elements of the longest row */
+    ph_stream_fault   *fault;   /* [threads] owned */
     const ph_convert  *c;
     ph_convert_report *report;
     size_t             done;

@@ -1,10 +1,12 @@
 /* convert_test.c - recipes, and conversions of tiny checkpoints there and back. */
 #include "convert/convert.h"
 #include "formats/gguf.h"
+#include "formats/gguf_write.h"
 #include "formats/hfdir.h"
 #include "tests/unit/convert/set_models.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,6 +215,57 @@ void test_convert_set_there_and_back(void) {
         there_and_back(m[i].path, m[i].has_vision, 0);
         there_and_back(m[i].path, m[i].has_vision, 1);
     }
+}
+
+/* One matrix [2, 256] of sixteens but for [1, 3], in a file and then in another type: the exit and its
+ * message. */
+static ph_rc repack(const char *folder, float odd, ph_dtype type, ph_err *err) {
+    enum { ROW = 256, N = 2 * ROW };
+    char                  in[64], out[64];
+    float                 x[N];
+    ph_convert_report     r;
+    ph_gguf_meta          meta = {0};
+    const ph_recipe_types types = {.has_type = 1, .type = type, .is_quantize = 1};
+    const ph_convert      c = {.in = in, .out = out, .types = &types, .to_gguf = 1, .threads = 2};
+    const ph_weight       w = {.name = "blk.0.ffn_up.weight",
+                               .dtype = PH_F32,
+                               .rank = 2,
+                               .dim = {2, ROW},
+                               .bytes = (const uint8_t *)x,
+                               .n_bytes = sizeof x};
+    for (int i = 0; i < N; i++) x[i] = i % 2 ? 16 : -16;
+    x[ROW + 3] = odd;
+    snprintf(in, sizeof in, "%s/in.gguf", folder);
+    snprintf(out, sizeof out, "%s/out.gguf", folder);
+    *err = (ph_err){0};
+    ph_gguf_put_text(&meta, "general.architecture", "any", 3);
+    CHECK_SAY(!ph_gguf_write(in, &meta, &w, 1, NULL, err), "%s", err->msg);
+    ph_gguf_meta_close(&meta);
+    return ph_convert_run(&c, &r, err);
+}
+
+/* No number becomes a plausible one, and none becomes infinite. */
+void test_convert_lost_numbers(void) {
+    char   folder[] = "/tmp/ph-convert-XXXXXX";
+    ph_err err;
+    CHECK(mkdtemp(folder) != NULL);
+    for (int t = 0; t < PH_N_DTYPES; t++) {
+        const ph_dtype_def *type = ph_dtype_get((ph_dtype)t);
+        if (ph_dtype_block((ph_dtype)t) < 2 || !type->pack) continue;
+        CHECK_SAY(!repack(folder, 15, (ph_dtype)t, &err), "%s", err.msg);
+        ph_rc rc = repack(folder, NAN, (ph_dtype)t, &err);
+        CHECK_SAY(rc == PH_EFORMAT && strstr(err.msg, "blk.0.ffn_up.weight: element [1, 3] is nan"), "%s: %s",
+                  ph_dtype_name((ph_dtype)t), err.msg);
+        rc = repack(folder, -INFINITY, (ph_dtype)t, &err);
+        CHECK_SAY(rc == PH_EFORMAT && strstr(err.msg, "element [1, 3] is -inf"), "%s", err.msg);
+    }
+    CHECK(repack(folder, 65536, PH_F16, &err) == PH_EUNSUP &&
+          strstr(err.msg, "[1, 3] is 65536, too large for F16"));
+    CHECK(repack(folder, 65504, PH_F16, &err) == PH_OK && repack(folder, 65536, PH_BF16, &err) == PH_OK);
+    CHECK(repack(folder, 1e9f, PH_Q8_0, &err) == PH_EUNSUP && strstr(err.msg, "too large for Q8_0"));
+    CHECK(repack(folder, 1e9f, PH_NVFP4, &err) == PH_EUNSUP && strstr(err.msg, "too large for NVFP4"));
+    CHECK(repack(folder, INFINITY, PH_F16, &err) == PH_OK); /* it was infinite, and a reader will see it */
+    remove_all(folder);
 }
 
 void test_convert_bad(void) {

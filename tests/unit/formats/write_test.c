@@ -152,7 +152,7 @@ void test_shards_written(void) {
          shards *= 1 << 14) { /* what will be written is known before */
         int is_one = shards > 64;
         CHECK(is_one == ph_safetensors_dir_has(in.weights.at, in.weights.n, shards, "model.safetensors"));
-        CHECK(!is_one ==
+        CHECK(is_one !=
               ph_safetensors_dir_has(in.weights.at, in.weights.n, shards, "model.safetensors.index.json"));
         snprintf(path, sizeof path, "model-%05d-of-%05d.safetensors", out.n_files, out.n_files);
         CHECK(is_one != ph_safetensors_dir_has(in.weights.at, in.weights.n, shards, path));
