@@ -165,6 +165,8 @@ ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
 /* "native", "vision=ort,language=native". */
 static ph_rc read_engines(ph_cli *c, ph_err *err) {
     const char *at = c->engine;
+    if (at && !*at)
+        return PH_FAIL(err, PH_EUSAGE, "--engine names none: `pinhole inspect --known` lists them");
     while (at && *at) {
         size_t n = strcspn(at, ","), eq = strcspn(at, "=,");
         int    has_part = at[eq] == '=', is_vision = !strncmp(at, "vision=", 7),
@@ -174,6 +176,8 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
                            (int)eq, at);
         const char *name = has_part ? at + eq + 1 : at;
         int         n_name = (int)(n - (size_t)(name - at));
+        if (n_name <= 0 || (at[n] && !at[n + 1]))
+            return PH_FAIL(err, PH_EUSAGE, "--engine '%s': a name is missing", c->engine);
         if (!has_part || is_vision) snprintf(c->engine_vision, sizeof c->engine_vision, "%.*s", n_name, name);
         if (!has_part || is_language)
             snprintf(c->engine_language, sizeof c->engine_language, "%.*s", n_name, name);
@@ -186,6 +190,7 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
 
 ph_rc ph_cli_settle(ph_cli *c, ph_err *err) {
     PH_TRY(read_engines(c, err));
+    PH_TRY(ph_cli_check_video(c, err));
     if (c->alpha) {
         if (!strcmp(c->alpha, "drop"))
             c->session.alpha = PH_ALPHA_DROP;

@@ -17,6 +17,13 @@ static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph
     return PH_OK;
 }
 
+/* Wrong with a video and without. */
+ph_rc ph_cli_check_video(const ph_cli *c, ph_err *err) {
+    if (c->video_fps >= 0 && c->video_fps <= 1e6) return PH_OK; /* not NaN either */
+    return PH_FAIL(err, PH_EUSAGE, "--video-fps takes a number above 0, up to a million, not %g",
+                   c->video_fps);
+}
+
 ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err) {
     const ph_video_how how = {.pixels_max = c->max_pixels,
                               .memory_max = c->video_memory,
@@ -28,9 +35,7 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
     *out = NULL;
     if (!c->opened->video_recipe.kind)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no videos: give pictures of it with --image", c->path);
-    if (!(c->video_fps >= 0 && c->video_fps <= 1e6)) /* not NaN either */
-        return PH_FAIL(err, PH_EUSAGE, "--video-fps takes a number above 0, up to a million, not %g",
-                       c->video_fps);
+    PH_TRY(ph_cli_check_video(c, err));
     ph_video *v = calloc(1, sizeof *v);
     if (!v) return PH_FAIL(err, PH_ENOMEM, "a video's table");
     ph_rc rc = ph_file_open(&f, path, err);

@@ -253,6 +253,15 @@ static ph_rc verdict(const job *j, ph_err *err) {
 
 static ph_rc work(job *j, const ph_file *old, ph_err *err) {
     PH_TRY(settle(j, err));
+    if (j->compare) { /* with no rows yet: a file that is none is said before all rounds are run */
+        ph_err why = {0};
+        ph_rc  rc = compare(j, old, &why);
+        if (rc && rc != PH_EMISMATCH) {
+            *err = why;
+            return rc;
+        }
+        j->n_ratios = 0;
+    }
     PH_TRY(ph_bench_run(&j->result, &j->how, err));
     if (j->compare) PH_TRY(compare(j, old, err));
     if (j->cli.is_json)

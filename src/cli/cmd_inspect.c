@@ -223,7 +223,20 @@ static ph_rc inspect_onnx(const job *j, ph_err *err) {
     return ph_cli_inspect_onnx(&how, err);
 }
 
+/* A graph is printed alone, in one form. */
+static ph_rc check_forms(const job *j, ph_err *err) {
+    int is_graph = j->is_graph || j->is_svg || j->graph;
+    if (j->is_graph && j->is_svg)
+        return PH_FAIL(err, PH_EUSAGE, "--dot and --svg exclude each other: text, or a picture of it");
+    if (is_graph && (j->cli.is_json || j->shows_tensors))
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--dot, --svg and --graph print a graph and nothing else: leave out %s",
+                       j->cli.is_json ? "--json" : "--tensors");
+    return PH_OK;
+}
+
 static ph_rc work(job *j, ph_err *err) {
+    PH_TRY(check_forms(j, err));
     PH_TRY(read_size(j, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
     if (ph_cli_is_onnx(j->cli.model)) return inspect_onnx(j, err);

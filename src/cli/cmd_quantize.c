@@ -26,14 +26,19 @@ static ph_rc read_recipe(job *j, ph_err *err) {
     return rc;
 }
 
+/* A wrong name in an option is wrong usage, not a bad input. */
+static ph_rc read_type(job *j, ph_err *err) {
+    ph_err why = {0};
+    if (!j->to || !strcmp(j->to, "keep")) return PH_OK;
+    j->types.has_type = 1;
+    return ph_recipe_type(j->to, &j->types.type, &why) ? PH_FAIL(err, PH_EUSAGE, "--to: %s", why.msg) : PH_OK;
+}
+
 static ph_rc work(job *j, ph_err *err) {
     ph_convert_report report;
     PH_TRY(ph_arena_open_growing(&j->arena, 16 << 10, err));
     if (j->recipe) PH_TRY(read_recipe(j, err));
-    if (j->to && strcmp(j->to, "keep")) {
-        PH_TRY(ph_recipe_type(j->to, &j->types.type, err));
-        j->types.has_type = 1;
-    }
+    PH_TRY(read_type(j, err));
     PH_TRY(ph_convert_run(&j->c, &report, err));
     ph_cli_convert_report(&j->c, &report, j->is_json);
     return PH_OK;

@@ -152,6 +152,7 @@ ph_rc            ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of
 void             ph_cli_close(ph_cli *c);
 
 /* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none. */
+ph_rc   ph_cli_check_video(const ph_cli *c, ph_err *err); /* PH_EUSAGE: no such rate of frames */
 ph_rc   ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err);
 void    ph_cli_free_video(ph_video *v);       /* or NULL */
 json_t *ph_cli_decoder_json(const ph_cli *c); /* the limits of the process that decodes videos */

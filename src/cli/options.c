@@ -90,6 +90,12 @@ static ph_rc set_real(const ph_option *r, const char *value, ph_err *err) {
     return PH_OK;
 }
 
+/* Blanks at an end are no part of a size, and tell a script that went wrong. */
+static int is_padded(const char *s) {
+    size_t n = strlen(s);
+    return n && (isspace((unsigned char)s[0]) || isspace((unsigned char)s[n - 1]));
+}
+
 static ph_rc set(const ph_option *r, const char *value, ph_err *err) {
     ph_texts *list = r->to;
     switch (r->takes.kind) {
@@ -105,7 +111,8 @@ static ph_rc set(const ph_option *r, const char *value, ph_err *err) {
         list->at[list->n++] = value;
         return PH_OK;
     case PH_TAKES_SIZE:
-        if (!ph_size_parse(value, r->to)) return bad(r, value, "a size such as 1.8GB, 512MiB or 4096", err);
+        if (is_padded(value) || !ph_size_parse(value, r->to))
+            return bad(r, value, "a size such as 1.8GB, 512MiB or 4096", err);
         return PH_OK;
     case PH_TAKES_REAL:
         return set_real(r, value, err);
