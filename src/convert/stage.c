@@ -10,6 +10,7 @@
 #include "convert/stream.h"
 
 #include "base/file.h"
+#include "formats/hfdir.h"
 #include "formats/safetensors.h"
 
 #include <dirent.h>
@@ -47,8 +48,8 @@ static int ends_with(const char *s, const char *tail) {
 
 /* A file that readers of the directory would take. */
 static int is_of_a_model(const char *name) {
-    for (size_t i = 0; ph_convert_originals[i]; i++)
-        if (!strcmp(name, ph_convert_originals[i])) return 1;
+    for (size_t i = 0; ph_hfdir_files[i]; i++)
+        if (!strcmp(name, ph_hfdir_files[i])) return 1;
     return ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json");
 }
 

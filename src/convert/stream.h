@@ -85,7 +85,7 @@ typedef ph_rc ph_put_files(const ph_convert *c, const ph_stream *s, const void *
 /* type_in_dir: of tensor i of a directory's `all`, once stored as `was`: whole numbers (ids, zero points) and
  * planes stay, whatever type is asked for. */
 ph_dtype ph_convert_type_in_dir(const ph_convert *c, const ph_weights *all, size_t i, ph_dtype was);
-ph_rc ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err);
-ph_rc ph_convert_write_dir(ph_stream *s, ph_put_files *put, const void *arg, ph_err *err);
+ph_rc    ph_convert_put_bytes(const char *dir, const char *name, const void *bytes, size_t n, ph_err *err);
+ph_rc    ph_convert_write_dir(ph_stream *s, ph_put_files *put, const void *arg, ph_err *err);
 
 #endif
