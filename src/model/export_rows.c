@@ -307,6 +307,12 @@ static int is_derived(const char *name) {
     return 0;
 }
 
+/* GGUF, of NVFP4: "X.scale" beside "X.weight". */
+static int is_factor(const char *name) {
+    size_t n = strlen(name);
+    return n > 6 && !strcmp(name + n - 6, ".scale");
+}
+
 static int by_from(const void *a, const void *b) {
     const ph_weight *const *x = a, *const *y = b;
     return (*x > *y) - (*x < *y);
@@ -327,6 +333,12 @@ static ph_rc check_left_over(walk *w, const ph_weights *all, ph_err *err) {
     for (size_t i = 0; i < all->n; i++) {
         const ph_weight *one = &all->at[i];
         if (bsearch(&one, used, n, sizeof *used, by_from)) continue;
+        if (is_factor(one->name))
+            return PH_FAIL(
+                err, PH_EUNSUP,
+                "tensor %.160s is a factor for a whole matrix, which a directory has no place for: use the "
+                ".gguf as it is, or convert the checkpoint that it was made from",
+                one->name);
         if (!is_derived(one->name))
             return PH_FAIL(err, PH_EUNSUP, "tensor %.160s of family %s has no name in the other container",
                            one->name, w->m->family->name);

@@ -268,6 +268,49 @@ void test_convert_lost_numbers(void) {
     remove_all(folder);
 }
 
+/* The file at `from` and one tensor more. */
+static void add_factor(const char *from, const char *to, const char *name) {
+    static const float factor = 2;
+    ph_arena           arena = open_arena();
+    ph_gguf            g = {0};
+    ph_gguf_meta       meta = {0};
+    ph_err             err = {0};
+    ph_rc              rc = ph_gguf_open(&g, from, &arena, &err);
+    ph_weight         *w = calloc(g.weights.n + 1, sizeof *w);
+    CHECK_SAY(!rc && w, "%s", err.msg);
+    for (size_t i = 0; w && i < g.weights.n; i++) w[i] = g.weights.at[i];
+    for (size_t i = 0; i < g.n_kv; i++) ph_gguf_put_copy(&meta, &g.kv[i]);
+    if (w)
+        w[g.weights.n] = (ph_weight){.name = name,
+                                     .dtype = PH_F32,
+                                     .rank = 1,
+                                     .dim = {1},
+                                     .bytes = (const uint8_t *)&factor,
+                                     .n_bytes = sizeof factor};
+    CHECK_SAY(w && !ph_gguf_write(to, &meta, w, g.weights.n + 1, NULL, &err), "%s", err.msg);
+    free(w);
+    ph_gguf_meta_close(&meta);
+    ph_gguf_close(&g);
+    ph_arena_close(&arena);
+}
+
+/* A factor for a whole matrix cannot go into a directory: the message says what can be done. */
+void test_convert_factor(void) {
+    char              folder[] = "/tmp/ph-convert-XXXXXX", plain[64], scaled[64], back[64];
+    ph_convert_report r;
+    ph_err            err;
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(plain, sizeof plain, "%s/m.gguf", folder);
+    snprintf(scaled, sizeof scaled, "%s/s.gguf", folder);
+    snprintf(back, sizeof back, "%s/back", folder);
+    CHECK_SAY(run("tests/golden/formats/hf", NULL, plain, 1, 1, 1, &r, &err), "%s", err.msg);
+    add_factor(plain, scaled, "blk.0.ffn_up.scale");
+    CHECK(!run(scaled, NULL, back, 0, 0, 1, &r, &err) && err.code == PH_EUNSUP);
+    CHECK_SAY(strstr(err.msg, "blk.0.ffn_up.scale is a factor") && strstr(err.msg, "use the .gguf as it is"),
+              "%s", err.msg);
+    remove_all(folder);
+}
+
 void test_convert_bad(void) {
     ph_convert_report     r;
     ph_err                err;
