@@ -358,24 +358,38 @@ int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int f
     return ph_graph_weight(g, named, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(n_in)), view);
 }
 
+/* The same numbers in rows of another length; separate planes only where one scale is for all of them. */
+static int see_as(ph_storage *s, const ph_shape *as, ph_err *err) {
+    const ph_plane *p = &s->plane[PH_PLANE_DATA], *scale = &s->plane[PH_PLANE_SCALE];
+    int64_t         rows = 1, cols = as->dim[as->rank - 1].mul;
+    size_t          row;
+    for (int i = 0; i < as->rank - 1; i++) rows *= as->dim[i].mul;
+    if (s->form) {
+        int is_whole = !strcmp(s->form->part[PH_PLANE_DATA], "weight") && scale->bytes &&
+                       scale->n == ph_dtype_bytes(scale->dtype);
+        s->n_rows = (size_t)rows;
+        s->group = s->group_rows = 0;
+        return as->rank == 2 && is_whole && !s->form->check(s, (size_t)cols, err);
+    }
+    if (ph_dtype_row_bytes(s->dtype, cols, &row, err) || row * (size_t)rows != p->n) return 0;
+    *s = ph_storage_of(s->dtype, p->bytes, p->n, row);
+    return 1;
+}
+
 int ph_names_weight_as(const ph_names *n, ph_graph *g, ph_shape shape, ph_shape as, const char *name) {
     char       full[256], named[320], form[48];
     ph_storage s;
-    size_t     row;
     ph_err     err;
     if (g->rc || !find_storage(n, g, &shape, name, &s)) return -1;
     ph_names_full(n, name, full, sizeof full);
     ph_shape_print(&as, form, sizeof form);
-    const ph_plane *p = &s.plane[PH_PLANE_DATA];
-    int64_t         rows = 1;
-    for (int i = 0; i < as.rank - 1; i++) rows *= as.dim[i].mul;
-    if (ph_dtype_row_bytes(s.dtype, as.dim[as.rank - 1].mul, &row, &err) || row * (size_t)rows != p->n) {
-        ph_graph_fail(g, PH_EUNSUP, "tensor %s: %s numbers cannot be seen as %s", full,
-                      ph_dtype_name(s.dtype), form);
+    if (!see_as(&s, &as, &err)) {
+        ph_graph_fail(g, PH_EUNSUP, "tensor %s: %s numbers%s cannot be seen as %s", full,
+                      ph_dtype_name(s.dtype), s.form ? " with these scales" : "", form);
         return -1;
     }
     snprintf(named, sizeof named, "%s%s", full, form);
-    return ph_graph_weight(g, named, as, ph_storage_of(s.dtype, p->bytes, p->n, row));
+    return ph_graph_weight(g, named, as, s);
 }
 
 int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name) {
@@ -424,6 +438,7 @@ int ph_names_vector_rows(const ph_names *n, ph_graph *g, int of, int from, int r
 int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, const char *name) {
     char       full[256], has[96];
     ph_storage s;
+    ph_err     err;
     int64_t    items = 1;
     if (g->rc) return -1;
     ph_names_full(n, name, full, sizeof full);
@@ -440,8 +455,14 @@ int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, con
                       full, has, rows, cols);
         return -1;
     }
-    if (!take_storage(g, w, full, cols, &s)) return -1;
-    return ph_graph_weight(g, full, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(cols)), s);
+    ph_shape shape = ph_shape_of(2, ph_dim_of(rows), ph_dim_of(cols));
+    ph_rc    rc = ph_names_planes(n, full, &shape, &s, &err);
+    if (rc) {
+        ph_graph_fail(g, rc, "%s", err.msg);
+        return -1;
+    }
+    if (!s.form && !take_storage(g, w, full, cols, &s)) return -1;
+    return ph_graph_weight(g, full, shape, s);
 }
 
 int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name) {

@@ -130,11 +130,13 @@ int ph_names_weight_rows(const ph_names *n, ph_graph *g, int of, int n_in, int f
                          const char *name);
 /* The same of a vector [of], whose type must not be a block type. */
 int ph_names_vector_rows(const ph_names *n, ph_graph *g, int of, int from, int rows, const char *name);
-/* A weight [rows, ...] of any rank as [rows, cols]: its other dimensions must multiply to cols. */
+/* A weight [rows, ...] of any rank as [rows, cols]: its other dimensions must multiply to cols.  Scales
+ * beside it are those of the matrix. */
 int ph_names_weight_flat(const ph_names *n, ph_graph *g, int rows, int cols, const char *name);
 /* A vector [n] of the files with `add` added, as a constant of the graph: "name.weight" plus add. */
 int ph_names_weight_plus(const ph_names *n, ph_graph *g, int length, float add, const char *name);
-/* A weight of one shape in the file, seen in another with as many elements: a view. */
+/* A weight of one shape in the file, seen in another with as many elements: a view.  With scales beside it,
+ * there must be one for all of them, else PH_EUNSUP. */
 int ph_names_weight_as(const ph_names *n, ph_graph *g, ph_shape shape, ph_shape as, const char *name);
 /* tanh of a gate's numbers (one, or one a column) as a constant of the graph. */
 int ph_names_weight_tanh(const ph_names *n, ph_graph *g, const char *name);

@@ -52,7 +52,8 @@ static int lay_out(ph_storage *s, size_t cols) {
     s->group_rows = count == 1 ? n : 1;
     s->group = cols;
     if (count == 1) return 1;
-    if (each && count == each * n && cols % each == 0 && (!wide || wide == each || wide == count)) {
+    if (each && count == each * n && cols % each == 0 &&
+        (!wide || wide == each || (wide == count && each == 1))) {
         s->group = cols / each;
         return 1;
     }

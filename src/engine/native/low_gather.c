@@ -1,7 +1,8 @@
 /* low_gather.c - rows by index: Gather along axis 0, and ScatterND of whole rows.
  *
  * Indices come from the caller as data, so prepare checks every one before a row
- * is touched.  A stored table is widened row by row; nothing else of it is read.
+ * is touched.  A stored table, with scales beside it or without, is widened row by
+ * row; nothing else of it is read.
  * ScatterND writes over its input where it can; otherwise that is copied first.
  * It runs as one unit, in order, so that of two updates of a row the later wins.
  */
@@ -53,6 +54,12 @@ static int is_index(const ph_graph *g, int value) {
 
 /* ---- Gather ---- */
 
+static int is_sized(const ph_shape *s) {
+    for (int i = 0; i < s->rank; i++)
+        if (!ph_dim_is_fixed(s->dim[i]) || s->dim[i].mul < 1) return 0;
+    return 1;
+}
+
 static int can_gather(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if (strcmp(n->op->name, "Gather") || n->in[0] < 0 || n->in[1] < 0 || !is_index(g, n->in[1])) return 0;
@@ -60,7 +67,8 @@ static int can_gather(const ph_graph *g, int node) {
     int64_t         axis = ph_node_int(n, "axis", 0);
     if (t->shape.rank < 1 || (axis && axis != -t->shape.rank)) return 0;
     if (t->cls != PH_VALUE_CONSTANT) return t->cls != PH_VALUE_STATE;
-    return t->shape.rank == 2 && t->dtype == PH_F32 && ph_build_is_floats(g, n->in[0]);
+    int is_planes = t->storage.form && t->storage.plane[PH_PLANE_DATA].bytes && is_sized(&t->shape);
+    return t->shape.rank == 2 && t->dtype == PH_F32 && (is_planes || ph_build_is_floats(g, n->in[0]));
 }
 
 static ph_rc prepare_gather(ph_native *p, ph_step *s, ph_err *err) {

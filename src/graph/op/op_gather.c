@@ -36,8 +36,8 @@ static ph_rc index_at(const ph_array *index, int64_t i, int64_t size, int64_t *o
 /* Rows of a stored table of rank 2 are widened one by one. */
 static ph_rc stored_rows(const ph_array *data, const ph_array *index, float *y, int64_t count, ph_err *err) {
     int64_t cols = data->dim[1], at;
-    if (data->storage->n_planes != 1 || !data->storage->plane[0].bytes)
-        return PH_FAIL(err, PH_EUNSUP, "Gather: the table has no bytes that can be read as one plane");
+    if ((data->storage->n_planes != 1 && !data->storage->form) || !data->storage->plane[0].bytes)
+        return PH_FAIL(err, PH_EUNSUP, "Gather: the table has no bytes");
     for (int64_t i = 0; i < count; i++) {
         PH_TRY(index_at(index, i, data->dim[0], &at, err));
         ph_storage_row(data->storage, (size_t)at, (size_t)cols, y + i * cols);

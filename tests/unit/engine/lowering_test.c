@@ -295,6 +295,26 @@ void test_lower_gather(void) {
     }
 }
 
+/* Rows of a table in separate planes: bytes with a scale a row. */
+void test_lower_gather_planes(void) {
+    static const float scale[31] = {1, 2, 3, 4, 5, 6, 7, 8, 9, [30] = 0.5f};
+    static uint8_t     bytes[31 * 9];
+    eh_store           s;
+    ph_graph          *g = open_graph(&s);
+    ph_storage         t = ph_storage_of(PH_I8, bytes, sizeof bytes, 9);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 37);
+    t.form = &ph_storage_channels;
+    t.n_rows = 31;
+    t.n_planes = 2;
+    t.plane[PH_PLANE_SCALE] =
+        (ph_plane){.bytes = scale, .n = sizeof scale, .row_stride = sizeof scale, .dtype = PH_F32};
+    CHECK(!t.form->check(&t, 9, NULL));
+    int ids = ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_R)));
+    int table = ph_graph_weight(g, "table", ph_shape_of(2, ph_dim_of(31), ph_dim_of(9)), t);
+    ph_graph_output(g, ph_graph_node(g, "Gather", PH_IN(table, ids), PH_NO_ATTRS, "x"), "x.out");
+    finish(g, &s, eh_syms(31, 0, 0, 0, 0), 31, 0);
+}
+
 /* ---- vision ---- */
 
 static void patch(ph_dtype t, int channels, int p, int q, int side, int is_joined, int has_bias) {

@@ -151,3 +151,55 @@ void test_planes_bad(void) {
     put(&s, "a.weight_scale", PH_I32, 2, 2, 1, scales);
     CHECK(look(&s, 0, 2, 4) == PH_EUNSUP && strstr(s.err.msg, "scales of type I32"));
 }
+
+/* ---- into a graph ---- */
+
+/* Row `row` of the value, after weight_flat (as NULL) or weight_as of "a.weight"; NULL with the message in
+ * s->err where the graph refuses. */
+static const float *taken(shelf *s, const ph_shape *shape, const ph_shape *as, size_t row) {
+    static float   out[8];
+    ph_arena       arena = {0};
+    ph_graph      *g;
+    const ph_names n = {.weights = &s->all, .prefix = "", .head_prefix = "", .quant = &s->quant};
+    int            rows = (int)shape->dim[0].mul, cols = (int)shape->dim[1].mul;
+    s->all.at = s->at;
+    s->err = (ph_err){0};
+    CHECK(!ph_arena_open_growing(&arena, 4096, NULL) && !ph_weights_index(&s->all, &arena, NULL));
+    CHECK(!ph_graph_open(&g, "taken", &s->err));
+    int v = as ? ph_names_weight_as(&n, g, *shape, *as, "a.weight")
+               : ph_names_weight_flat(&n, g, rows, cols, "a.weight");
+    if (v >= 0) ph_storage_row(&g->value[v].storage, row, (size_t)(as ? as->dim[1].mul : cols), out);
+    if (v < 0) s->err = g->err;
+    ph_graph_close(g);
+    ph_arena_close(&arena);
+    return v < 0 ? NULL : out;
+}
+
+static void put_matrix(shelf *s, int n_scales) {
+    *s = (shelf){.quant = {.form = &ph_storage_fp8}};
+    put(s, "a.weight", PH_F8_E4M3, 2, 2, 4, ones);
+    put(s, "a.weight_scale_inv", PH_F32, 1, n_scales, 0, scales);
+}
+
+/* The scales count where a weight is read in another shape than it has, or it is refused by name. */
+void test_planes_seen_as(void) {
+    ph_shape flat = ph_shape_of(2, ph_dim_of(2), ph_dim_of(4)),
+             as = ph_shape_of(2, ph_dim_of(4), ph_dim_of(2));
+    shelf        s;
+    const float *x;
+    put_matrix(&s, 1);
+    CHECK((x = taken(&s, &flat, NULL, 0)) && fabsf(x[0] - 3) <= 0 && fabsf(x[1] - 6) <= 0);
+    CHECK((x = taken(&s, &flat, &as, 1)) && fabsf(x[0] + 3) <= 0 && fabsf(x[1]) <= 0);
+    put_matrix(&s, 2);
+    CHECK((x = taken(&s, &flat, NULL, 0)) && fabsf(x[2] + 3) <= 0);
+    CHECK(!taken(&s, &flat, &as, 1) && strstr(s.err.msg, "a.weight: F8_E4M3 numbers with these scales"));
+    put_matrix(&s, 3);
+    CHECK(!taken(&s, &flat, NULL, 0) && strstr(s.err.msg, "a.weight: fp8: 3 scales"));
+    put_matrix(&s, 4); /* [4] is no [2, 2] */
+    CHECK(!taken(&s, &flat, NULL, 0) && strstr(s.err.msg, "4 scales for a matrix of [2, 4]"));
+    s.all.n = 1;
+    CHECK(!taken(&s, &flat, NULL, 0) && strstr(s.err.msg, "without a scale"));
+    s.quant.form = NULL;
+    CHECK((x = taken(&s, &flat, NULL, 0)) && fabsf(x[0] - 1) <= 0);
+    CHECK((x = taken(&s, &flat, &as, 1)) && fabsf(x[0] + 1) <= 0);
+}
