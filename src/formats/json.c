@@ -242,11 +242,18 @@ int ph_json_next(ph_json_iter *it, const char **key, ph_json *value) {
 
 /* ---- values ---- */
 
+static const char *const kind_name[] = {"nothing", "null",   "a boolean", "an integer",
+                                        "a real",  "a text", "an array",  "an object"};
+
 static ph_rc wrong(const ph_json *j, const char *expected, ph_err *err) {
-    static const char *const name[] = {"nothing", "null",   "a boolean", "an integer",
-                                       "a real",  "a text", "an array",  "an object"};
     return PH_FAIL(err, PH_EFORMAT, "%s: expected %s, found %s", j->where, expected,
-                   name[ph_json_kind_of(j)]);
+                   kind_name[ph_json_kind_of(j)]);
+}
+
+ph_rc ph_json_want(const ph_json *j, ph_json_kind kind, int *is_there, ph_err *err) {
+    ph_json_kind found = ph_json_kind_of(j);
+    *is_there = found == kind;
+    return *is_there || found <= PH_JSON_NULL ? PH_OK : wrong(j, kind_name[kind], err);
 }
 
 ph_rc ph_json_to_int(const ph_json *j, int64_t *out, ph_err *err) {

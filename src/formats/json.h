@@ -75,6 +75,10 @@ ph_rc ph_json_to_bool(const ph_json *j, int *out, ph_err *err);
  * error. */
 ph_rc ph_json_to_text(const ph_json *j, const char **out, size_t *n, ph_err *err);
 
+/* Whether a node is there (not absent, not null), and of this kind.  Errors: PH_EFORMAT it is of another
+ * kind, naming the way to it and what was found. */
+ph_rc ph_json_want(const ph_json *j, ph_json_kind kind, int *is_there, ph_err *err);
+
 /* The value of a member that must be there. */
 ph_rc ph_json_int(const ph_json *object, const char *key, int64_t *out, ph_err *err);
 ph_rc ph_json_real(const ph_json *object, const char *key, double *out, ph_err *err);

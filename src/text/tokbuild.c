@@ -135,11 +135,15 @@ int32_t ph_build_find_any(const ph_tok_build *b, const void *piece, size_t n) {
     return ph_build_find(b, piece, n);
 }
 
-ph_rc ph_build_added(ph_tok_build *b, int64_t id, const void *piece, size_t n, unsigned flags, ph_err *err) {
+ph_rc ph_build_added(ph_tok_build *b, const int64_t *given, const void *piece, size_t n, unsigned flags,
+                     ph_err *err) {
     int32_t known = ph_build_find(b, piece, n);
+    int64_t id = given ? *given : (int64_t)b->n_piece;
+    if (id < 0)
+        return PH_FAIL(err, PH_EFORMAT, "%s: the added token \"%.*s\" has id %lld: ids begin at 0", b->where,
+                       n < 40 ? (int)n : 40, (const char *)piece, (long long)id);
     if (!n) return PH_OK; /* Hugging Face ignores an empty added token */
     if (known >= 0) id = known;
-    if (id < 0) id = (int64_t)b->n_piece;
     if (b->n_expected < b->n_piece) b->n_expected = b->n_piece;
     return ph_build_piece_put(b, id, piece, n, 0, flags | PH_TOK_ADDED, err);
 }

@@ -21,13 +21,14 @@ static ph_rc parse(ph_json_doc *doc, ph_blob blob, const char *name, ph_err *err
     return blob.bytes ? ph_json_parse(doc, blob.bytes, blob.n, name, err) : PH_OK;
 }
 
-/* "text" or {"content": "text", ...}; *out NULL when it is neither. */
+/* "text" or {"content": "text", ...}; *out NULL: absent or null. */
 static ph_rc content(const ph_json *j, const char **out, size_t *n, ph_err *err) {
     ph_json inner = *j;
+    int     is_there;
     *out = NULL, *n = 0;
     if (ph_json_kind_of(j) == PH_JSON_OBJECT) inner = ph_json_get(j, "content");
-    if (ph_json_kind_of(&inner) != PH_JSON_TEXT) return PH_OK;
-    return ph_json_to_text(&inner, out, n, err);
+    PH_TRY(ph_json_want(&inner, PH_JSON_TEXT, &is_there, err));
+    return is_there ? ph_json_to_text(&inner, out, n, err) : PH_OK;
 }
 
 static ph_rc flags_of(const ph_json *j, unsigned *flags, ph_err *err) {
@@ -126,7 +127,7 @@ static ph_rc decoder_tokens(ph_tok_build *b, const ph_json *object, ph_err *err)
         value = ph_json_get(object, name);
         rc = content(&value, &text, &n_text, err);
         if (!rc) rc = flags_of(&value, &flags, err);
-        if (!rc && text) rc = ph_build_added(b, ids[i], text, n_text, flags, err);
+        if (!rc && text) rc = ph_build_added(b, &ids[i], text, n_text, flags, err);
     }
     free(ids);
     return rc;
@@ -142,7 +143,7 @@ static ph_rc named_token(ph_tok_build *b, const ph_json *j, ph_err *err) {
     unsigned flags = PH_TOK_CONTROL;
     if (id >= 0 && (b->piece[id].flags & PH_TOK_ADDED)) return PH_OK;
     if (ph_json_kind_of(j) == PH_JSON_OBJECT) PH_TRY(flags_of(j, &flags, err));
-    return ph_build_added(b, -1, text, n, flags | PH_TOK_CONTROL, err);
+    return ph_build_added(b, NULL, text, n, flags | PH_TOK_CONTROL, err);
 }
 
 static ph_rc named_tokens(ph_tok_build *b, const ph_json *root, ph_err *err) {
@@ -151,7 +152,9 @@ static ph_rc named_tokens(ph_tok_build *b, const ph_json *root, ph_err *err) {
         PH_TRY(named_token(b, &j, err));
     }
     ph_json list = ph_json_get(root, "additional_special_tokens");
-    for (size_t i = 0; ph_json_kind_of(&list) == PH_JSON_ARRAY && i < ph_json_count(&list); i++) {
+    int     is_there;
+    PH_TRY(ph_json_want(&list, PH_JSON_ARRAY, &is_there, err));
+    for (size_t i = 0; i < ph_json_count(&list); i++) {
         ph_json j = ph_json_at(&list, i);
         PH_TRY(named_token(b, &j, err));
     }
@@ -167,7 +170,7 @@ static ph_rc old_added_tokens(ph_tok_build *b, const ph_json *root, ph_err *err)
         int32_t known = ph_build_find_any(b, key, strlen(key));
         PH_TRY(ph_json_to_int(&value, &id, err));
         if (known >= 0 && (b->piece[known].flags & PH_TOK_ADDED)) continue;
-        PH_TRY(ph_build_added(b, id, key, strlen(key), PH_TOK_NORMALIZED, err));
+        PH_TRY(ph_build_added(b, &id, key, strlen(key), PH_TOK_NORMALIZED, err));
     }
     return PH_OK;
 }

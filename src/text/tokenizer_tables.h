@@ -211,8 +211,10 @@ ph_rc   ph_build_index(ph_tok_build *b, ph_err *err); /* once the model's pieces
 int32_t ph_build_find(const ph_tok_build *b, const void *piece,
                       size_t n); /* among the model's; needs the index */
 int32_t ph_build_find_any(const ph_tok_build *b, const void *piece, size_t n); /* added tokens first */
-/* An added token whose id the file does not give: the model's id of that piece, or a new id at the end. */
-ph_rc ph_build_added(ph_tok_build *b, int64_t id, const void *piece, size_t n, unsigned flags, ph_err *err);
+/* An added token: under the model's id of that piece, else under *id, else (NULL: the file gives none) under
+ * a new one at the end.  Errors: PH_EFORMAT *id is negative; those of ph_build_piece_put. */
+ph_rc ph_build_added(ph_tok_build *b, const int64_t *id, const void *piece, size_t n, unsigned flags,
+                     ph_err *err);
 /* The merge "left right"; index is its rank.  Errors: PH_EFORMAT a piece that is not in the vocabulary. */
 ph_rc ph_build_merge(ph_tok_build *b, const char *left, size_t n_left, const char *right, size_t n_right,
                      ph_err *err);

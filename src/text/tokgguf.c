@@ -32,12 +32,16 @@ static unsigned flags_of(int64_t type, int is_spm) {
     }
 }
 
-static ph_rc need(const ph_tok_build *b, const ph_gguf *g, const char *key, size_t n, const ph_gguf_kv **out,
-                  ph_err *err) {
+/* The array under key: n items (0: any number), of texts or of numbers. */
+static ph_rc need(const ph_tok_build *b, const ph_gguf *g, const char *key, size_t n, int is_texts,
+                  const ph_gguf_kv **out, ph_err *err) {
     *out = ph_gguf_find(g, key);
     if (!*out)
         return PH_FAIL(err, PH_EFORMAT, "%s: %s is missing: this file has no tokenizer of its kind", b->where,
                        key);
+    if (!(*out)->is_array || ((*out)->type == PH_GGUF_TEXT) != is_texts)
+        return PH_FAIL(err, PH_EFORMAT, "%s: %s must be an array of %s", b->where, key,
+                       is_texts ? "texts" : "numbers");
     if (n && (*out)->count != n)
         return PH_FAIL(err, PH_EFORMAT, "%s: %s has %zu items for %zu tokens", b->where, key, (*out)->count,
                        n);
@@ -47,9 +51,9 @@ static ph_rc need(const ph_tok_build *b, const ph_gguf *g, const char *key, size
 static ph_rc pieces(ph_tok_build *b, const ph_gguf *g, int is_spm, ph_err *err) {
     const ph_gguf_kv *tokens, *scores = NULL, *types = ph_gguf_find(g, KEY("token_type"));
     ph_gguf_text      text;
-    PH_TRY(need(b, g, KEY("tokens"), 0, &tokens, err));
-    if (is_spm) PH_TRY(need(b, g, KEY("scores"), tokens->count, &scores, err));
-    if (types) PH_TRY(need(b, g, KEY("token_type"), tokens->count, &types, err));
+    PH_TRY(need(b, g, KEY("tokens"), 0, 1, &tokens, err));
+    if (is_spm) PH_TRY(need(b, g, KEY("scores"), tokens->count, 0, &scores, err));
+    if (types) PH_TRY(need(b, g, KEY("token_type"), tokens->count, 0, &types, err));
     b->n_expected = tokens->count;
     ph_gguf_texts it = ph_gguf_texts_of(tokens);
     for (size_t i = 0; ph_gguf_next(&it, &text); i++) {
@@ -69,7 +73,7 @@ static ph_rc pieces(ph_tok_build *b, const ph_gguf *g, int is_spm, ph_err *err) 
 static ph_rc merges(ph_tok_build *b, const ph_gguf *g, ph_err *err) {
     const ph_gguf_kv *kv;
     ph_gguf_text      text;
-    PH_TRY(need(b, g, KEY("merges"), 0, &kv, err));
+    PH_TRY(need(b, g, KEY("merges"), 0, 1, &kv, err));
     if (!kv->count)
         return PH_FAIL(err, PH_EFORMAT, "%s: %s is empty: without merges no word can be encoded", b->where,
                        KEY("merges"));

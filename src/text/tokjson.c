@@ -130,6 +130,8 @@ static ph_rc read_model(ph_tok_build *b, const ph_json *model, ph_err *err) {
 }
 
 static ph_rc added_tokens(ph_tok_build *b, const ph_json *list, ph_err *err) {
+    int is_there;
+    PH_TRY(ph_json_want(list, PH_JSON_ARRAY, &is_there, err));
     for (size_t i = 0; i < ph_json_count(list); i++) {
         static const struct {
             const char *key;
@@ -151,7 +153,7 @@ static ph_rc added_tokens(ph_tok_build *b, const ph_json *list, ph_err *err) {
             PH_TRY(ph_json_bool_or(&j, keys[k].key, fallback, &on, err));
             if (on) flags |= keys[k].flag;
         }
-        PH_TRY(ph_build_added(b, id, piece, n, flags, err));
+        PH_TRY(ph_build_added(b, &id, piece, n, flags, err));
     }
     return PH_OK;
 }
@@ -172,7 +174,8 @@ static ph_rc pair_id(ph_tok_build *b, const ph_json *post, const char *key, int3
 static ph_rc template(ph_tok_build *b, const ph_json *post, ph_err *err) {
     ph_json single = ph_json_get(post, "single"), special = ph_json_get(post, "special_tokens");
     int32_t before[PH_TOK_WRAP_MAX];
-    int     n_before = 0, seen = 0;
+    int     n_before = 0, seen = 0, is_there;
+    PH_TRY(ph_json_want(&single, PH_JSON_ARRAY, &is_there, err));
     for (size_t i = 0; i < ph_json_count(&single); i++) {
         ph_json     row = ph_json_at(&single, i), token = ph_json_get(&row, "SpecialToken");
         const char *name;
@@ -207,7 +210,9 @@ static ph_rc template(ph_tok_build *b, const ph_json *post, ph_err *err) {
 static ph_rc post(ph_tok_build *b, const ph_json *j, int depth, ph_err *err) {
     const char *type;
     int32_t     cls, sep;
-    if (ph_json_kind_of(j) != PH_JSON_OBJECT) return PH_OK;
+    int         is_there;
+    PH_TRY(ph_json_want(j, PH_JSON_OBJECT, &is_there, err));
+    if (!is_there) return PH_OK;
     PH_TRY(ph_json_text(j, "type", &type, err));
     if (!strcmp(type, "ByteLevel")) return PH_OK; /* offsets only */
     if (!strcmp(type, "TemplateProcessing")) return template(b, j, err);
@@ -219,6 +224,7 @@ static ph_rc post(ph_tok_build *b, const ph_json *j, int depth, ph_err *err) {
     if (strcmp(type, "Sequence") || depth == PH_TOKJSON_DEPTH_MAX)
         return PH_FAIL(err, PH_EUNSUP, "%s: post_processor \"%.40s\" is not known", b->where, type);
     ph_json list = ph_json_get(j, "processors");
+    PH_TRY(ph_json_want(&list, PH_JSON_ARRAY, &is_there, err));
     for (size_t i = 0; i < ph_json_count(&list); i++) {
         ph_json inner = ph_json_at(&list, i);
         PH_TRY(post(b, &inner, depth + 1, err));

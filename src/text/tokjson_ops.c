@@ -13,8 +13,10 @@ typedef ph_rc reader(ph_tok_build *b, const ph_json *j, int depth, ph_err *err);
 static ph_rc sequence(ph_tok_build *b, const ph_json *j, const char *key, int depth, reader *read,
                       ph_err *err) {
     ph_json list = ph_json_get(j, key);
+    int     is_there;
     if (depth == PH_TOKJSON_DEPTH_MAX)
         return PH_FAIL(err, PH_EUNSUP, "%s: sequences nested deeper than %d", b->where, depth);
+    PH_TRY(ph_json_want(&list, PH_JSON_ARRAY, &is_there, err));
     for (size_t i = 0; i < ph_json_count(&list); i++) {
         ph_json inner = ph_json_at(&list, i);
         PH_TRY(read(b, &inner, depth + 1, err));
@@ -61,7 +63,9 @@ static ph_rc charsmap(ph_tok_build *b, const ph_json *j, ph_text_op *op, ph_err 
     const char *text = "";
     size_t      n = 0;
     unsigned    bits = 0, n_bits = 0;
-    if (ph_json_kind_of(&value) == PH_JSON_TEXT) PH_TRY(ph_json_to_text(&value, &text, &n, err));
+    int         is_there;
+    PH_TRY(ph_json_want(&value, PH_JSON_TEXT, &is_there, err));
+    if (is_there) PH_TRY(ph_json_to_text(&value, &text, &n, err));
     op->a = (ph_span_of){(uint32_t)b->blob.n, 0};
     for (size_t i = 0; i < n && text[i] != '='; i++) {
         int d = base64_digit(text[i]);
@@ -115,7 +119,9 @@ ph_rc ph_tokjson_normalizer(ph_tok_build *b, const ph_json *j, int depth, ph_err
     ph_tokenizer *t = b->t;
     ph_text_op   *op;
     const char   *type;
-    if (ph_json_kind_of(j) != PH_JSON_OBJECT) return PH_OK;
+    int           is_there;
+    PH_TRY(ph_json_want(j, PH_JSON_OBJECT, &is_there, err));
+    if (!is_there) return PH_OK;
     PH_TRY(ph_json_text(j, "type", &type, err));
     if (!strcmp(type, "Sequence")) return sequence(b, j, "normalizers", depth, ph_tokjson_normalizer, err);
     PH_TRY(ph_build_op(b, t->norm_op, &t->n_norm_op, &op, err));
@@ -165,6 +171,14 @@ static ph_rc behavior_of(ph_tok_build *b, const ph_json *j, const char *fallback
     return PH_FAIL(err, PH_EUNSUP, "%s: pre_tokenizer: behavior \"%.40s\" is not known", b->where, name);
 }
 
+/* Where a Metaspace puts its first mark. */
+static ph_rc scheme_of(ph_tok_build *b, const ph_json *j, int prefix, const char **out, ph_err *err) {
+    PH_TRY(ph_json_text_or(j, "prepend_scheme", prefix ? "always" : "never", out, err));
+    if (!strcmp(*out, "always") || !strcmp(*out, "first") || !strcmp(*out, "never")) return PH_OK;
+    return PH_FAIL(err, PH_EUNSUP, "%s: prepend_scheme \"%.40s\" is not known; always, first and never are",
+                   b->where, *out);
+}
+
 static ph_rc metaspace(ph_tok_build *b, const ph_json *j, int prefix_space, ph_err *err) {
     ph_text_op *op;
     const char *scheme;
@@ -174,7 +188,7 @@ static ph_rc metaspace(ph_tok_build *b, const ph_json *j, int prefix_space, ph_e
     PH_TRY(text_param(b, j, "replacement", "\xE2\x96\x81", &op->a, err));
     PH_TRY(ph_json_bool_or(j, "add_prefix_space", 1, &prefix, err));
     if (ph_json_has(j, "add_prefix_space") && prefix_space >= 0) prefix = prefix_space;
-    PH_TRY(ph_json_text_or(j, "prepend_scheme", prefix ? "always" : "never", &scheme, err));
+    PH_TRY(scheme_of(b, j, prefix, &scheme, err));
     op->flag = !strcmp(scheme, "always") ? 2 : !strcmp(scheme, "first");
     PH_TRY(ph_json_bool_or(j, "split", 1, &splits, err));
     if (!splits) return PH_OK;
@@ -229,7 +243,9 @@ static ph_rc inner_pretokenizer(ph_tok_build *b, const ph_json *j, int depth, ph
 ph_rc ph_tokjson_pretokenizer(ph_tok_build *b, const ph_json *j, int prefix_space, int depth, ph_err *err) {
     const char *type;
     ph_behavior behavior;
-    if (ph_json_kind_of(j) != PH_JSON_OBJECT) return PH_OK;
+    int         is_there;
+    PH_TRY(ph_json_want(j, PH_JSON_OBJECT, &is_there, err));
+    if (!is_there) return PH_OK;
     PH_TRY(ph_json_text(j, "type", &type, err));
     if (!strcmp(type, "Sequence")) return sequence(b, j, "pretokenizers", depth, inner_pretokenizer, err);
     if (!strcmp(type, "ByteLevel")) return byte_level(b, j, prefix_space, err);
@@ -296,7 +312,7 @@ static ph_rc decoder_params(ph_tok_build *b, const ph_json *j, ph_text_op *op, p
         int         prefix;
         PH_TRY(text_param(b, j, "replacement", "\xE2\x96\x81", &op->a, err));
         PH_TRY(ph_json_bool_or(j, "add_prefix_space", 1, &prefix, err));
-        PH_TRY(ph_json_text_or(j, "prepend_scheme", prefix ? "always" : "never", &scheme, err));
+        PH_TRY(scheme_of(b, j, prefix, &scheme, err));
         op->flag = strcmp(scheme, "never") != 0;
         return PH_OK;
     }
@@ -320,7 +336,9 @@ ph_rc ph_tokjson_decoder(ph_tok_build *b, const ph_json *j, int depth, ph_err *e
                  {"Replace", PH_OP_REPLACE, 1},     {"Metaspace", PH_OP_METASPACE, 0},
                  {"WordPiece", PH_OP_WORDPIECE, 0}, {"BPEDecoder", PH_OP_BPE_SUFFIX, 0}};
     const char *type;
-    if (ph_json_kind_of(j) != PH_JSON_OBJECT) return PH_OK;
+    int         is_there;
+    PH_TRY(ph_json_want(j, PH_JSON_OBJECT, &is_there, err));
+    if (!is_there) return PH_OK;
     b->t->has_decoder = 1;
     PH_TRY(ph_json_text(j, "type", &type, err));
     if (!strcmp(type, "Sequence")) return sequence(b, j, "decoders", depth, ph_tokjson_decoder, err);

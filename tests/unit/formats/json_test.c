@@ -146,7 +146,7 @@ void test_json_bad(void) {
 void test_json_wrong_types(void) {
     ph_json_doc doc =
         parse("{\"text_config\": {\"n\": \"8\", \"list\": [1, {}], \"x\": 1.5, \"on\": 1, \"big\": 70000,"
-              " \"nul\": \"a\\u0000b\"}}");
+              " \"nul\": \"a\\u0000b\", \"empty\": null}}");
     ph_json     root = ph_json_root(&doc), t = ph_json_get(&root, "text_config");
     ph_err      err = {0};
     int64_t     n, list[2];
@@ -166,6 +166,14 @@ void test_json_wrong_types(void) {
               "text_config.list[1]");
     ft_expect("many", ph_json_ints(&t, "list", list, 1, &count, &err), PH_ELIMIT, &err, "2 items");
     ft_expect("array", ph_json_ints(&t, "n", list, 1, &count, &err), PH_EFORMAT, &err, "expected an array");
+    ph_json got = ph_json_get(&t, "list");
+    ft_expect("want", ph_json_want(&got, PH_JSON_OBJECT, &small, &err), PH_EFORMAT, &err,
+              "t.json: text_config.list: expected an object, found an array");
+    CHECK(!small && !ph_json_want(&got, PH_JSON_ARRAY, &small, &err) && small);
+    got = ph_json_get(&t, "none");
+    CHECK(!ph_json_want(&got, PH_JSON_OBJECT, &small, &err) && !small);
+    got = ph_json_get(&t, "empty");
+    CHECK(!ph_json_want(&got, PH_JSON_OBJECT, &small, &err) && !small);
     ft_expect("nul", ph_json_text(&t, "nul", &s, &err), PH_EFORMAT, &err, "NUL");
     ph_json node = ph_json_get(&t, "nul");
     CHECK(!ph_json_to_text(&node, &s, &count, NULL) && count == 3 && !memcmp(s, "a\0b", 3));

@@ -247,6 +247,22 @@ void test_tokenizer_refused(void) {
          "Odd", PH_EUNSUP},
         {WITH("decoder", "{\"type\":\"Nope\"}"), "Nope", PH_EUNSUP},
         {WITH("post_processor", "{\"type\":\"Nope\"}"), "Nope", PH_EUNSUP},
+        {WITH("normalizer", "\"x\""), "normalizer: expected an object, found a text", PH_EFORMAT},
+        {WITH("pre_tokenizer", "[]"), "pre_tokenizer: expected an object, found an array", PH_EFORMAT},
+        {WITH("decoder", "true"), "decoder: expected an object, found a boolean", PH_EFORMAT},
+        {WITH("post_processor", "5"), "post_processor: expected an object, found an integer", PH_EFORMAT},
+        {WITH("added_tokens", "{}"), "added_tokens: expected an array, found an object", PH_EFORMAT},
+        {WITH("added_tokens", "[{\"id\":-1,\"content\":\"zz\"}]"), "\"zz\" has id -1", PH_EFORMAT},
+        {WITH("added_tokens", "[{\"id\":-1099511627776,\"content\":\"a\"}]"), "id -1099511627776",
+         PH_EFORMAT},
+        {WITH("normalizer", "{\"type\":\"Sequence\",\"normalizers\":\"NFC\"}"),
+         "normalizers: expected an array", PH_EFORMAT},
+        {WITH("normalizer", "{\"type\":\"Precompiled\",\"precompiled_charsmap\":5}"),
+         "charsmap: expected a text", PH_EFORMAT},
+        {WITH("pre_tokenizer", "{\"type\":\"Metaspace\",\"prepend_scheme\":\"odd\"}"), "\"odd\"", PH_EUNSUP},
+        {WITH("decoder", "{\"type\":\"Metaspace\",\"prepend_scheme\":\"odd\"}"), "\"odd\"", PH_EUNSUP},
+        {WITH("post_processor", "{\"type\":\"TemplateProcessing\",\"single\":\"A\"}"),
+         "single: expected an array", PH_EFORMAT},
         {WITH("post_processor", "{\"type\":\"BertProcessing\",\"cls\":[\"a\",9],\"sep\":[\"a\",0]}"), "id 9",
          PH_EFORMAT},
     };
@@ -265,6 +281,59 @@ void test_tokenizer_refused(void) {
     ph_err        err = {0};
     CHECK(ph_tokenizer_open_dir(&t, "tests/golden", &err) == PH_EPATH && !t &&
           strstr(err.msg, "tokenizer.json"));
+}
+
+/* ---- GGUF ---- */
+
+enum { N_KEYS = 4 };
+
+/* "gpt2" of two tokens; the value under key number `odd` is `kv`. */
+static ph_rc open_lists(int odd, ph_gguf_kv kv, ph_err *err) {
+#define T(n) n "\0\0\0\0\0\0\0"
+    static const uint8_t model[] = T("\4") "gpt2", tokens[] = T("\1") "a" T("\1") "b" T("\2") "ab";
+    static const uint8_t merges[] = T("\3") "a b", types[3 * 4] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+#undef T
+    ph_gguf_kv keys[N_KEYS] = {
+        {"tokenizer.ggml.merges", PH_GGUF_TEXT, 1, 1, merges},
+        {"tokenizer.ggml.model", PH_GGUF_TEXT, 0, 1, model},
+        {"tokenizer.ggml.token_type", PH_GGUF_I32, 1, 3, types},
+        {"tokenizer.ggml.tokens", PH_GGUF_TEXT, 1, 3, tokens},
+    };
+    uint32_t      sorted[N_KEYS] = {0, 1, 2, 3};
+    ph_gguf       g = {.name = "lists.gguf", .kv = keys, .n_kv = N_KEYS, .sorted = sorted};
+    ph_tokenizer *t = NULL;
+    if (odd >= 0) {
+        kv.key = keys[odd].key;
+        keys[odd] = kv;
+    }
+    *err = (ph_err){0};
+    ph_rc rc = ph_tokenizer_open_gguf(&t, &g, err);
+    ph_tokenizer_close(t);
+    return rc;
+}
+
+/* Lists of another type than theirs are not read as empty ones. */
+void test_tokenizer_gguf_types(void) {
+    static const uint8_t bytes[64] = {1, 0, 0, 0, 0, 0, 0, 0, 'x'};
+    static const struct {
+        int         odd;
+        ph_gguf_kv  kv;
+        const char *says;
+    } rows[] = {
+        {0, {NULL, PH_GGUF_U32, 1, 2, bytes}, "merges must be an array of texts"},
+        {0, {NULL, PH_GGUF_U32, 1, 0, bytes}, "merges must be an array of texts"},
+        {0, {NULL, PH_GGUF_TEXT, 0, 1, bytes}, "merges must be an array of texts"},
+        {0, {NULL, PH_GGUF_TEXT, 1, 0, bytes}, "merges is empty"},
+        {2, {NULL, PH_GGUF_TEXT, 1, 3, bytes}, "token_type must be an array of numbers"},
+        {2, {NULL, PH_GGUF_F32, 1, 3, bytes}, "token_type[0] is no integer"},
+        {3, {NULL, PH_GGUF_I32, 1, 3, bytes}, "tokens must be an array of texts"},
+    };
+    ph_err err;
+    CHECK_SAY(!open_lists(-1, rows[0].kv, &err), "%s", err.msg);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ph_rc rc = open_lists(rows[i].odd, rows[i].kv, &err);
+        CHECK_SAY(rc == PH_EFORMAT && strstr(err.msg, rows[i].says), "row %zu: %s", i, err.msg);
+    }
 }
 
 /* Every prefix of a .model is refused or opens; none crashes. */
