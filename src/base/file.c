@@ -232,6 +232,12 @@ int ph_path_is_file(const char *path) {
     struct stat st;
     return !stat(path, &st) && S_ISREG(st.st_mode);
 }
+
+int ph_path_is_there(const char *path) {
+    struct stat st;
+    return !stat(path, &st);
+}
+
 int ph_path_is_dead_link(const char *path) {
     struct stat st;
     return !lstat(path, &st) && S_ISLNK(st.st_mode) && stat(path, &st);

@@ -52,6 +52,7 @@ void ph_file_forget(const ph_file *f, size_t n);
 
 int ph_path_is_dir(const char *path);
 int ph_path_is_file(const char *path);
+int ph_path_is_there(const char *path);     /* whatever it is */
 int ph_path_is_dead_link(const char *path); /* a link, and nothing stands where it leads */
 
 #endif

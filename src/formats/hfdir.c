@@ -54,12 +54,16 @@ static ph_rc join(const ph_hfdir *d, const char *name, char out[4096], ph_err *e
     return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", d->path);
 }
 
-/* Where dir/name is, and whether such a file is there.  A link without its file is told from no file: a
- * folder of links was copied without what they point to. */
+/* Where dir/name is, and whether such a file is there.  What is there and no file, as a pipe, is told from no
+ * file; so is a link without its file: a folder of links was copied without what they point to. */
 static ph_rc find(const ph_hfdir *d, const char *name, char path[4096], int *is_there, ph_err *err) {
     PH_TRY(join(d, name, path, err));
     *is_there = ph_path_is_file(path);
-    if (*is_there || !ph_path_is_dead_link(path)) return PH_OK;
+    if (*is_there) return PH_OK;
+    if (ph_path_is_there(path))
+        return PH_FAIL(err, PH_EPATH, "%.200s: %s is no regular file; put the file itself there", d->path,
+                       name);
+    if (!ph_path_is_dead_link(path)) return PH_OK;
     return PH_FAIL(err, PH_EPATH,
                    "%.200s: the link %s leads nowhere; copy the directory with what its links point to",
                    d->path, name);

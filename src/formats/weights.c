@@ -25,6 +25,8 @@ ph_rc ph_weights_index(ph_weights *w, ph_arena *arena, ph_err *err) {
     qsort_r(w->sorted, w->n, sizeof *w->sorted, by_name, w->at);
     for (size_t i = 1; i < w->n; i++) {
         const ph_weight *a = &w->at[w->sorted[i - 1]], *b = &w->at[w->sorted[i]];
+        if (!strcmp(a->name, b->name) && a->file == b->file)
+            return PH_FAIL(err, PH_EFORMAT, "tensor %.160s is listed twice", a->name);
         if (!strcmp(a->name, b->name))
             return PH_FAIL(err, PH_EFORMAT, "tensor %.160s is listed twice (parts %d and %d)", a->name,
                            a->file + 1, b->file + 1);

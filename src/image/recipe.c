@@ -146,8 +146,9 @@ static ph_rc read_filter(const ph_json *config, ph_filter *out, ph_err *err) {
     int64_t v;
     PH_TRY(ph_json_int_or(config, "resample", *out, &v, err));
     if (v < 0 || v >= PH_N_FILTERS)
-        return PH_FAIL(err, PH_EUNSUP, "resample is %lld: the filters 0 .. %d are known (%s .. %s)",
-                       (long long)v, PH_N_FILTERS - 1, ph_filter_name(0), ph_filter_name(PH_N_FILTERS - 1));
+        return PH_FAIL(err, PH_EUNSUP, "%s: resample is %lld: the filters 0 .. %d are known (%s .. %s)",
+                       config->where, (long long)v, PH_N_FILTERS - 1, ph_filter_name(0),
+                       ph_filter_name(PH_N_FILTERS - 1));
     *out = (ph_filter)v;
     return PH_OK;
 }
@@ -165,7 +166,8 @@ static ph_rc read_common(ph_recipe *r, const ph_json *c, ph_err *err) {
         PH_TRY(read_size(c, "size", r->size.shortest_edge != 0, &r->size, err));
     PH_TRY(read_size(c, "crop_size", 0, &crop, err));
     if (r->do_center_crop && (!crop.height || !crop.width))
-        return PH_FAIL(err, PH_EFORMAT, "crop_size has no height and width, and do_center_crop is true");
+        return PH_FAIL(err, PH_EFORMAT, "%s: crop_size has no height and width, and do_center_crop is true",
+                       c->where);
     r->crop_height = crop.height, r->crop_width = crop.width;
     PH_TRY(read_filter(c, &r->filter, err));
     PH_TRY(ph_json_real_or(c, "rescale_factor", r->rescale_factor, &r->rescale_factor, err));
@@ -173,14 +175,19 @@ static ph_rc read_common(ph_recipe *r, const ph_json *c, ph_err *err) {
     return read_channels(c, "image_std", r->std, err);
 }
 
-static ph_rc check_numbers(const ph_recipe *r, ph_err *err) {
-    if (!isfinite(r->rescale_factor)) return PH_FAIL(err, PH_EFORMAT, "rescale_factor is not finite");
+static ph_rc check_numbers(const ph_recipe *r, const char *where, ph_err *err) {
+    if (!isfinite(r->rescale_factor) ||
+        (r->do_rescale && !(r->rescale_factor > 0 && r->rescale_factor <= 1e6)))
+        return PH_FAIL(err, PH_EFORMAT, "%s: rescale_factor is %g: expected a number above 0, up to 1e6",
+                       where, r->rescale_factor);
     for (int i = 0; i < 3; i++) {
         if (!isfinite(r->mean[i]) || fabs(r->mean[i]) > 1e6)
-            return PH_FAIL(err, PH_EFORMAT, "image_mean[%d] is %g", i, r->mean[i]);
+            return PH_FAIL(err, PH_EFORMAT, "%s: image_mean[%d] is %g: expected a number within 1e6 of 0",
+                           where, i, r->mean[i]);
         /* As a float it must not be 0: it divides. */
         if (!isfinite(r->std[i]) || r->std[i] < 1e-30 || r->std[i] > 1e30)
-            return PH_FAIL(err, PH_EFORMAT, "image_std[%d] is %g: expected a number above 0", i, r->std[i]);
+            return PH_FAIL(err, PH_EFORMAT, "%s: image_std[%d] is %g: expected a number above 0", where, i,
+                           r->std[i]);
     }
     return r->kind->check ? r->kind->check(r, err) : PH_OK;
 }
@@ -221,7 +228,7 @@ ph_rc ph_recipe_init(ph_recipe *out, const ph_json *preprocessor, const ph_json 
     PH_TRY(read_common(&r, preprocessor, err));
     if (r.kind->read) PH_TRY(r.kind->read(&r, preprocessor, err));
     PH_TRY(read_tower(&r, processor, config, err));
-    PH_TRY(check_numbers(&r, err));
+    PH_TRY(check_numbers(&r, preprocessor->where, err));
     *out = r;
     return PH_OK;
 }
@@ -260,7 +267,7 @@ ph_rc ph_recipe_init_from_params(ph_recipe *out, const ph_recipe_params *p, ph_e
     r.image_size = p->image_size;
     r.patch_size = p->patch_size;
     r.kind->from_params(&r, p);
-    PH_TRY(check_numbers(&r, err));
+    PH_TRY(check_numbers(&r, "the vision file", err));
     *out = r;
     return PH_OK;
 }

@@ -56,7 +56,8 @@ static ph_rc read(ph_recipe *r, const ph_json *config, ph_err *err) {
     if (!ph_json_has(config, "image_grid_pinpoints")) return PH_OK;
     size_t n = ph_json_kind_of(&list) == PH_JSON_ARRAY ? ph_json_count(&list) : 0;
     if (!n || n > PH_PINPOINTS_MAX)
-        return PH_FAIL(err, PH_EFORMAT, "image_grid_pinpoints must list 1 .. %d canvases", PH_PINPOINTS_MAX);
+        return PH_FAIL(err, PH_EFORMAT, "%s: expected a list of 1 .. %d canvases", list.where,
+                       PH_PINPOINTS_MAX);
     for (size_t i = 0; i < n; i++) {
         ph_json item = ph_json_at(&list, i);
         PH_TRY(read_pinpoint(&item, r->pinpoint[i], err));

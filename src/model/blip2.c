@@ -33,7 +33,7 @@ static ph_rc read_queries(const ph_keys *top, ph_query_spec *q, ph_err *err) {
     PH_TRY(ph_keys_int_or(&k, "encoder_hidden_size", 1, 1 << 16, 1408, &q->d_features, err));
     PH_TRY(ph_keys_int_or(&k, "cross_attention_frequency", 1, 1024, 2, &q->every, err));
     PH_TRY(ph_keys_act_or(&k, "hidden_act", PH_ACT_GELU, &q->act, err));
-    PH_TRY(ph_keys_float_or(&k, "layer_norm_eps", 1e-12, &eps, err));
+    PH_TRY(ph_keys_eps_or(&k, "layer_norm_eps", 1e-12, &eps, err));
     PH_TRY(ph_keys_text_or(&k, "position_embedding_type", "absolute", &position, err));
     PH_TRY(ph_keys_bool_or(&k, "use_qformer_text_input", 0, &has_text, err));
     q->norm_eps = (float)eps;

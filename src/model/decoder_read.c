@@ -15,16 +15,17 @@ static ph_rc read_sections(const ph_keys *scaling, ph_rope_spec *r, ph_err *err)
     return PH_OK;
 }
 
+#define THETA_MAX 1e15 /* far above every base in use, and no overflow as a float */
+#define ROPE_MAX  1e6  /* of every factor */
+
 ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err) {
     ph_keys     scaling = ph_keys_under(k, "rope_scaling");
     const char *kind = "none";
     if (ph_keys_empty(&scaling)) scaling = ph_keys_under(k, "rope_parameters"); /* transformers 5 */
-    PH_TRY(ph_keys_float_or(k, "rope_theta", 10000.0, &r->theta, err));
-    PH_TRY(ph_keys_float_or(&scaling, "rope_theta", r->theta, &r->theta, err));
+    PH_TRY(ph_keys_float_in(k, "rope_theta", 1, THETA_MAX, 10000.0, &r->theta, err));
+    PH_TRY(ph_keys_float_in(&scaling, "rope_theta", 1, THETA_MAX, r->theta, &r->theta, err));
     r->kind = "none";
     r->factor = 1;
-    if (r->theta < 1)
-        return PH_FAIL(err, PH_EFORMAT, "%s: rope_theta is %g; it must be at least 1", k->where, r->theta);
     if (ph_keys_empty(&scaling)) return PH_OK;
     PH_TRY(read_sections(&scaling, r, err));
     PH_TRY(ph_keys_text_or(&scaling, "type", "none", &kind, err));
@@ -42,15 +43,14 @@ ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err) {
         return PH_FAIL(err, PH_EUNSUP,
                        "%s: rope scaling '%s' is not supported; none, linear, llama3, yarn and longrope are",
                        k->where, kind);
-    PH_TRY(ph_keys_float_or(&scaling, "factor", 1.0, &r->factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "low_freq_factor", 1.0, &r->low_freq_factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "high_freq_factor", 4.0, &r->high_freq_factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "beta_fast", 32.0, &r->beta_fast, err));
-    PH_TRY(ph_keys_float_or(&scaling, "beta_slow", 1.0, &r->beta_slow, err));
-    PH_TRY(ph_keys_float_or(&scaling, "attention_factor", 0.0, &r->attention_factor, err));
-    PH_TRY(ph_keys_float_or(&scaling, "original_max_position_embeddings", 0.0, &r->original_context, err));
-    if (!(r->factor > 0))
-        return PH_FAIL(err, PH_EFORMAT, "%s: rope_scaling factor is %g", k->where, r->factor);
+    PH_TRY(ph_keys_float_in(&scaling, "factor", 1e-6, ROPE_MAX, 1.0, &r->factor, err));
+    PH_TRY(ph_keys_float_in(&scaling, "low_freq_factor", 0, ROPE_MAX, 1.0, &r->low_freq_factor, err));
+    PH_TRY(ph_keys_float_in(&scaling, "high_freq_factor", 0, ROPE_MAX, 4.0, &r->high_freq_factor, err));
+    PH_TRY(ph_keys_float_in(&scaling, "beta_fast", 0, ROPE_MAX, 32.0, &r->beta_fast, err));
+    PH_TRY(ph_keys_float_in(&scaling, "beta_slow", 0, ROPE_MAX, 1.0, &r->beta_slow, err));
+    PH_TRY(ph_keys_float_in(&scaling, "attention_factor", 0, ROPE_MAX, 0.0, &r->attention_factor, err));
+    PH_TRY(ph_keys_float_in(&scaling, "original_max_position_embeddings", 0, 1 << 28, 0.0,
+                            &r->original_context, err));
     return PH_OK;
 }
 
@@ -86,6 +86,18 @@ static const ph_decoder_defaults *defaults_of(const ph_keys *k, const ph_source 
     return own && type && !strcmp(type, own->type) ? own : &none;
 }
 
+/* GGUF files give values a length of their own. */
+static ph_rc check_values(const ph_keys *k, const ph_decoder *d, ph_err *err) {
+    int length;
+    if (!k->gguf) return PH_OK;
+    PH_TRY(ph_keys_int_or(k, "value_dim", 1, 1 << 16, d->d_head, &length, err));
+    if (length == d->d_head) return PH_OK;
+    return PH_FAIL(
+        err, PH_EUNSUP,
+        "%s: attention.value_length %d is not the length of keys, %d: such heads are not supported", k->where,
+        length, d->d_head);
+}
+
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err) {
     const ph_decoder_defaults *c = defaults_of(k, s);
     double                     eps, part;
@@ -105,9 +117,10 @@ ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_er
             k->where, d->d_model, d->n_heads);
     PH_TRY(ph_keys_int_or(k, "head_dim", 2, 1 << 12, c->d_head ? c->d_head : d->d_model / d->n_heads,
                           &d->d_head, err));
+    PH_TRY(check_values(k, d, err));
     PH_TRY(ph_keys_int_or(k, "max_position_embeddings", 1, 1 << 28, c->context, &d->context, err));
     PH_TRY(ph_keys_act_or(k, "hidden_act", PH_ACT_SILU, &d->act, err));
-    PH_TRY(ph_keys_float_or(k, "rms_norm_eps", 1e-6, &eps, err));
+    PH_TRY(ph_keys_eps_or(k, "rms_norm_eps", 1e-6, &eps, err));
     d->norm_eps = (float)eps;
     if (d->n_heads % d->n_kv_heads)
         return PH_FAIL(err, PH_EFORMAT, "%s: num_attention_heads %d is no multiple of num_key_value_heads %d",

@@ -40,7 +40,7 @@ ph_rc ph_encoder_read(const ph_keys *k, ph_spec *spec, ph_err *err) {
     PH_TRY(ph_keys_int_or(k, "vocab_size", 1, 1 << 24, defaults[i].vocab, &d->vocab, err));
     PH_TRY(ph_keys_int_or(k, "max_position_embeddings", 1, 1 << 20, defaults[i].context, &d->context, err));
     PH_TRY(ph_keys_act_or(k, "hidden_act", defaults[i].act, &d->act, err));
-    PH_TRY(ph_keys_float_or(k, "layer_norm_eps", defaults[i].eps, &eps, err));
+    PH_TRY(ph_keys_eps_or(k, "layer_norm_eps", defaults[i].eps, &eps, err));
     if (d->d_model % d->n_heads)
         return PH_FAIL(err, PH_EFORMAT, "%s: hidden_size %d is no multiple of num_attention_heads %d",
                        k->where, d->d_model, d->n_heads);

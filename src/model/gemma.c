@@ -20,10 +20,9 @@ ph_rc ph_gemma_read(const ph_source *s, ph_decoder *d, ph_err *err) {
     double  scalar, attn_cap, logit_cap;
     PH_TRY(ph_decoder_read(&k, s, d, err));
     PH_TRY(read_act(&k, d, err));
-    PH_TRY(ph_keys_float_or(&k, "query_pre_attn_scalar", d->d_head, &scalar, err));
-    PH_TRY(ph_keys_float_or(&k, "attn_logit_softcapping", 0, &attn_cap, err));
-    PH_TRY(ph_keys_float_or(&k, "final_logit_softcapping", 0, &logit_cap, err));
-    if (!(scalar > 0)) return PH_FAIL(err, PH_EFORMAT, "%s: query_pre_attn_scalar is %g", k.where, scalar);
+    PH_TRY(ph_keys_float_in(&k, "query_pre_attn_scalar", 1e-6, 1e6, d->d_head, &scalar, err));
+    PH_TRY(ph_keys_float_in(&k, "attn_logit_softcapping", 0, 1e6, 0, &attn_cap, err));
+    PH_TRY(ph_keys_float_in(&k, "final_logit_softcapping", 0, 1e6, 0, &logit_cap, err));
     d->attn_scale = (float)(1 / sqrt(scalar));
     d->attn_softcap = (float)attn_cap;
     d->logit_softcap = (float)logit_cap;

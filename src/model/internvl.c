@@ -40,6 +40,9 @@ static ph_rc read_norms(const ph_source *s, const ph_keys *k, ph_tower *t, ph_er
     PH_TRY(ph_keys_bool_or(k, "use_absolute_position_embeddings", 1, &has_position, err));
     PH_TRY(ph_keys_bool_or(k, "use_mean_pooling", 1, &is_mean, err));
     t->is_rms = !strcmp(kind, "rms_norm");
+    if (!t->is_rms && strcmp(kind, "layer_norm"))
+        return PH_FAIL(err, PH_EUNSUP, "%s: norm_type '%.40s' is not supported; layer_norm and rms_norm are",
+                       k->where, kind);
     if (s->is_gguf) { /* no such keys there: the tensors say it */
         t->is_rms = !ph_names_find(&names, "encoder.layers.0.layer_norm1.bias");
         has_bias = ph_names_find(&names, "encoder.layers.0.self_attn.q_proj.bias") != NULL;

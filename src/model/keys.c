@@ -18,6 +18,7 @@ static const ph_key_row dictionary[] = {
     {"", "intermediate_size", "%.feed_forward_length"},
     {"", "vocab_size", "%.vocab_size"},
     {"", "head_dim", "%.attention.key_length"},
+    {"", "value_dim", "%.attention.value_length"},
     {"", "rope_dim", "%.rope.dimension_count"},
     {"", "max_position_embeddings", "%.context_length"},
     {"", "rms_norm_eps", "%.attention.layer_norm_rms_epsilon"},
@@ -159,6 +160,20 @@ ph_rc ph_keys_float_or(const ph_keys *k, const char *name, double otherwise, dou
     if (!k->gguf) return ph_json_real_or(&k->object, name, otherwise, out, err);
     *out = otherwise;
     return translate(k, name, key, sizeof key) ? ph_gguf_real_or(k->gguf, key, otherwise, out, err) : PH_OK;
+}
+
+ph_rc ph_keys_float_in(const ph_keys *k, const char *name, double least, double most, double otherwise,
+                       double *out, ph_err *err) {
+    char key[128];
+    PH_TRY(ph_keys_float_or(k, name, otherwise, out, err));
+    if (!ph_keys_has(k, name) || (*out >= least && *out <= most)) return PH_OK;
+    int is_known = k->gguf && translate(k, name, key, sizeof key);
+    return PH_FAIL(err, PH_EFORMAT, "%s: %s is %g, expected a number from %g to %g",
+                   k->gguf ? k->where : k->object.where, is_known ? key : name, *out, least, most);
+}
+
+ph_rc ph_keys_eps_or(const ph_keys *k, const char *name, double otherwise, double *out, ph_err *err) {
+    return ph_keys_float_in(k, name, 0, 1, otherwise, out, err);
 }
 
 ph_rc ph_keys_bool_or(const ph_keys *k, const char *name, int otherwise, int *out, ph_err *err) {

@@ -11,10 +11,11 @@
 
 /* Hidden state `layer` counts from the embeddings (0) to the last layer (n_layers); negative from the end. */
 static ph_rc resolve(const ph_keys *top, const ph_tower *t, int64_t layer, int *out, ph_err *err) {
-    int64_t used = layer < 0 ? t->n_layers + 1 + layer : layer;
+    int64_t used = layer < 0 ? t->n_layers + 1 + layer : layer; /* no overflow: of the two, one is small */
     if (used < 0 || used > t->n_layers)
-        return PH_FAIL(err, PH_EFORMAT, "%s: vision_feature_layer %lld, but the tower has %d layers",
-                       top->where, (long long)layer, t->n_layers);
+        return PH_FAIL(err, PH_EFORMAT, "%s: %s %lld, but the tower has %d layers", top->where,
+                       top->gguf ? "clip.vision.feature_layer" : "vision_feature_layer", (long long)layer,
+                       t->n_layers);
     *out = (int)used;
     return PH_OK;
 }

@@ -65,6 +65,7 @@ static ph_rc read_eye(const ph_source *s, const ph_tower *t, eye *e, ph_err *err
 
 static ph_rc read_tower(const ph_keys *k, ph_tower *t, ph_err *err) {
     double eps;
+    int    channels;
     *t = (ph_tower){.has_class = 1};
     PH_TRY(ph_keys_int(k, "num_hidden_layers", 1, 1024, &t->n_layers, err));
     PH_TRY(ph_keys_int(k, "hidden_size", 1, 1 << 16, &t->d, err));
@@ -74,8 +75,11 @@ static ph_rc read_tower(const ph_keys *k, ph_tower *t, ph_err *err) {
     PH_TRY(ph_keys_int(k, "patch_size", 1, 1 << 12, &t->patch, err));
     PH_TRY(ph_keys_int_or(k, "max_num_tiles", 1, TILES_MAX, 4, &t->tiles, err));
     PH_TRY(ph_keys_act_or(k, "hidden_act", PH_ACT_GELU, &t->act, err));
-    PH_TRY(ph_keys_float_or(k, "norm_eps", 1e-5, &eps, err));
+    PH_TRY(ph_keys_eps_or(k, "norm_eps", 1e-5, &eps, err));
     t->norm_eps = (float)eps;
+    PH_TRY(ph_keys_int_or(k, "num_channels", 1, 1 << 10, 3, &channels, err));
+    if (channels != 3)
+        return PH_FAIL(err, PH_EUNSUP, "%s: num_channels %d is not supported; 3 is", k->where, channels);
     t->n_used = t->n_layers;
     if (t->image < t->patch || t->d % t->n_heads)
         return PH_FAIL(err, PH_EFORMAT,

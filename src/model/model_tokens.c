@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+static ph_rc check_ids(const char *where, const char *key, const int64_t *id, size_t n, ph_err *err) {
+    for (size_t i = 0; i < n; i++)
+        if (id[i] < 0 || id[i] > INT32_MAX)
+            return PH_FAIL(err, PH_EFORMAT, "%s: %s holds %lld, expected ids from 0 to %d", where, key,
+                           (long long)id[i], INT32_MAX);
+    return PH_OK;
+}
+
 static ph_rc stops_of_key(const ph_gguf *g, int64_t *out, size_t *n, ph_err *err) {
     const ph_gguf_kv *kv = ph_gguf_find(g, PH_STOP_KEY);
     if (kv->count > PH_STOPS_MAX)
@@ -12,7 +20,7 @@ static ph_rc stops_of_key(const ph_gguf *g, int64_t *out, size_t *n, ph_err *err
         if (!ph_gguf_item_int(kv, *n, &out[*n]))
             return PH_FAIL(err, PH_EFORMAT, "%s: %s: item %zu is no whole number: ids of tokens are expected",
                            g->name, PH_STOP_KEY, *n + 1);
-    return PH_OK;
+    return check_ids(g->name, PH_STOP_KEY, out, *n, err);
 }
 
 /* Tokens that end an answer: the tokenizer's own, generation_config's list, and the usual ends of a turn of
@@ -39,6 +47,7 @@ static ph_rc stops(ph_model *m, ph_err *err) {
             } else if (ph_json_has(&config[i], "eos_token_id")) {
                 PH_TRY(ph_json_to_int(&eos, &more[n++], err));
             }
+            PH_TRY(check_ids(config[i].where, "eos_token_id", more, n, err));
         }
     }
     n = ph_tokenizer_eos_set(m->tokenizer, more, n, all, sizeof all / sizeof *all);
@@ -61,13 +70,14 @@ static void video_token(ph_model *m) {
 
 static ph_rc image_token(ph_model *m, ph_err *err) {
     ph_spec *spec = &m->spec;
+    ph_keys  top = ph_keys_top(&m->source);
     if (!spec->has_vision || !spec->image_marker) return PH_OK;
     video_token(m);
     if (spec->image_token <
         0) /* GGUF does not say; where the vocabulary has no such token, the rows do not need one */
         spec->image_token = ph_tokenizer_id(m->tokenizer, spec->image_marker, strlen(spec->image_marker));
     if (spec->image_token >= ph_decoder_ids(&spec->text))
-        return PH_FAIL(err, PH_EMISMATCH, "config.json: image token %d is outside the vocabulary of %d",
+        return PH_FAIL(err, PH_EMISMATCH, "%s: image token %d is outside the vocabulary of %d", top.where,
                        spec->image_token, ph_decoder_ids(&spec->text));
     return PH_OK;
 }

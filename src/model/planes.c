@@ -20,13 +20,15 @@ static ph_rc read_blocks(const ph_json *q, ph_storage *out, ph_err *err) {
     const char  *key;
     int64_t      side[2];
     size_t       n = 0;
+    int          is_there;
     ph_json      groups = ph_json_get(q, "config_groups"), first = {0}, weights = {0};
     ph_json_iter it = ph_json_members(&groups);
     if (ph_json_next(&it, &key, &first)) weights = ph_json_get(&first, "weights");
     const ph_json *from = ph_json_has(q, "weight_block_size") ? q : &weights;
     key = from == q ? "weight_block_size" : "block_structure";
     ph_json value = ph_json_get(from, key);
-    if (ph_json_kind_of(&value) != PH_JSON_ARRAY) return PH_OK; /* absent or null */
+    PH_TRY(ph_json_want(&value, PH_JSON_ARRAY, &is_there, err));
+    if (!is_there) return PH_OK;
     PH_TRY(ph_json_ints(from, key, side, 2, &n, err));
     if (n != 2 || side[0] < 1 || side[1] < 1)
         return PH_FAIL(err, PH_EFORMAT, "%s: expected the two sides of a block, at least 1", value.where);
@@ -50,9 +52,10 @@ static ph_rc no_method(const char *method, ph_err *err) {
 ph_rc ph_source_read_quant(ph_source *s, ph_err *err) {
     ph_json     root = ph_json_root(&s->hf.config), q = ph_json_get(&root, "quantization_config");
     const char *method, *version;
-    int         bits, group, zero_point;
+    int         bits, group, zero_point, is_there;
     s->quant = (ph_storage){0};
-    if (ph_json_kind_of(&q) != PH_JSON_OBJECT) return PH_OK;
+    PH_TRY(ph_json_want(&q, PH_JSON_OBJECT, &is_there, err));
+    if (!is_there) return PH_OK;
     PH_TRY(ph_json_text_or(&q, "quant_method", by_tensors, &method, err));
     s->quant.form = ph_storage_form_of_method(method);
     if (!s->quant.form) return no_method(method, err);

@@ -7,8 +7,46 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Members that readers step into without asking what they are: of another kind, they would be read as absent.
+ */
+static const struct {
+    const char  *key;
+    ph_json_kind kind;
+} members[] = {
+    {"text_config", PH_JSON_OBJECT},
+    {"vision_config", PH_JSON_OBJECT},
+    {"qformer_config", PH_JSON_OBJECT},
+    {"perceiver_config", PH_JSON_OBJECT},
+    {"quantization_config", PH_JSON_OBJECT},
+    {"rope_scaling", PH_JSON_OBJECT},
+    {"rope_parameters", PH_JSON_OBJECT},
+    {"layer_types", PH_JSON_ARRAY},
+    {"supported_aspect_ratios", PH_JSON_ARRAY},
+    {"model_type", PH_JSON_TEXT},
+};
+
+static ph_rc check_members(const ph_json *object, ph_err *err) {
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        ph_json j = ph_json_get(object, members[i].key);
+        int     is_there;
+        PH_TRY(ph_json_want(&j, members[i].kind, &is_there, err));
+    }
+    return PH_OK;
+}
+
+/* The config and its parts, which may each be the one that holds the text model's keys. */
+static ph_rc check_kinds(const ph_json *root, ph_err *err) {
+    PH_TRY(check_members(root, err));
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        ph_json part = ph_json_get(root, members[i].key);
+        if (members[i].kind == PH_JSON_OBJECT) PH_TRY(check_members(&part, err));
+    }
+    return PH_OK;
+}
+
 static ph_rc read_hf(ph_source *s, ph_err *err) {
     ph_json root = ph_json_root(&s->hf.config);
+    PH_TRY(check_kinds(&root, err));
     PH_TRY(ph_json_text(&root, "model_type", &s->type, err));
     return ph_source_read_quant(s, err);
 }
@@ -38,7 +76,7 @@ static ph_rc text_of(ph_source *s, const ph_gguf *g, const char *key, const char
 
 static ph_rc open_mmproj(ph_source *s, const char *path, ph_err *err) {
     const char *type;
-    int         has_vision;
+    int         has_vision, is_llava, width; /* the last two: no more than their kind is wanted */
     PH_TRY(ph_gguf_open(&s->mmproj, path, &s->arena, err));
     s->has_mmproj = 1;
     PH_TRY(text_of(s, &s->mmproj, "general.architecture", &type, err));
@@ -48,6 +86,8 @@ static ph_rc open_mmproj(ph_source *s, const char *path, ph_err *err) {
             "%s: its architecture is '%s'; --mmproj takes a vision file, whose architecture is 'clip'",
             s->mmproj.name, type);
     PH_TRY(ph_gguf_bool_or(&s->mmproj, "clip.has_vision_encoder", 0, &has_vision, err));
+    PH_TRY(ph_gguf_bool_or(&s->mmproj, "clip.has_llava_projector", 0, &is_llava, err));
+    PH_TRY(ph_gguf_size_or(&s->mmproj, "clip.vision.projection_dim", 1, 1 << 20, 1, &width, err));
     if (!has_vision) return PH_FAIL(err, PH_EMISMATCH, "%s: it holds no vision encoder", s->mmproj.name);
     if (ph_gguf_find(&s->mmproj, "clip.vision.projector_type")) /* files of several modalities */
         return text_of(s, &s->mmproj, "clip.vision.projector_type", &s->projector, err);

@@ -76,6 +76,11 @@ ph_rc ph_keys_int(const ph_keys *k, const char *name, int least, int most, int *
 ph_rc ph_keys_int_or(const ph_keys *k, const char *name, int least, int most, int otherwise, int *out,
                      ph_err *err);
 ph_rc ph_keys_float_or(const ph_keys *k, const char *name, double otherwise, double *out, ph_err *err);
+/* The same within least .. most, else PH_EFORMAT with the bounds (otherwise is not judged). */
+ph_rc ph_keys_float_in(const ph_keys *k, const char *name, double least, double most, double otherwise,
+                       double *out, ph_err *err);
+/* The epsilon of a norm: 0 .. 1. */
+ph_rc ph_keys_eps_or(const ph_keys *k, const char *name, double otherwise, double *out, ph_err *err);
 ph_rc ph_keys_bool_or(const ph_keys *k, const char *name, int otherwise, int *out, ph_err *err);
 ph_rc ph_keys_text_or(const ph_keys *k, const char *name, const char *otherwise, const char **out,
                       ph_err *err);

@@ -60,6 +60,7 @@ static ph_rc read_side(const ph_keys *k, const char *name, int most, int otherwi
 ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err) {
     const ph_tower_defaults *c = defaults_of(k);
     double                   eps;
+    int                      channels;
     *t = (ph_tower){0};
     PH_TRY(read_count(k, "num_hidden_layers", 1024, c->layers, &t->n_layers, err));
     PH_TRY(read_count(k, ph_keys_has(k, "hidden_size") ? "hidden_size" : "embed_dim", 1 << 16, c->d, &t->d,
@@ -69,8 +70,11 @@ ph_rc ph_tower_read(const ph_keys *k, ph_tower *t, ph_err *err) {
     PH_TRY(read_side(k, "image_size", 1 << 14, c->image, &t->image, err));
     PH_TRY(read_side(k, "patch_size", 1 << 12, c->patch, &t->patch, err));
     PH_TRY(ph_keys_act_or(k, "hidden_act", c->act, &t->act, err));
-    PH_TRY(ph_keys_float_or(k, "layer_norm_eps", c->eps, &eps, err));
+    PH_TRY(ph_keys_eps_or(k, "layer_norm_eps", c->eps, &eps, err));
     t->norm_eps = (float)eps;
+    PH_TRY(ph_keys_int_or(k, "num_channels", 1, 1 << 10, 3, &channels, err));
+    if (channels != 3)
+        return PH_FAIL(err, PH_EUNSUP, "%s: num_channels %d is not supported; 3 is", k->where, channels);
     t->n_used = t->n_layers;
     if (t->image < t->patch)
         return PH_FAIL(err, PH_EFORMAT, "%s: image_size %d is below patch_size %d", k->where, t->image,

@@ -368,9 +368,11 @@ ph_rc ph_search_next(ph_search *s, int *found, size_t *begin, size_t *end, ph_er
                              s->context);
         if (rc == PCRE2_ERROR_NOMATCH) return PH_OK;
         if (rc < 0)
-            return PH_FAIL(err, PH_ELIMIT,
-                           "text: a pre-tokenizer pattern gives up at byte %zu of %zu (PCRE2 error %d)",
-                           s->from, s->n, rc);
+            return PH_FAIL(
+                err, PH_ELIMIT,
+                "text: a pattern of the tokenizer gives up at byte %zu of %zu (PCRE2 error %d): shorten the "
+                "text, or split it",
+                s->from, s->n, rc);
         PCRE2_SIZE *at = pcre2_get_ovector_pointer(s->data);
         if (at[0] == at[1] && s->last_end == at[1]) { /* empty, right behind the last: one character on */
             if (s->from >= s->n) return PH_OK;

