@@ -49,6 +49,7 @@ ph_rc ph_model_open_chat(ph_model *m, const char *given, ph_err *err) {
     PH_TRY(token_text(m, ph_tokenizer_eos(m->tokenizer), &m->eos_text, err));
     PH_TRY(find_template(m, given, &text, &n, err));
     ph_rc rc = ph_jinja_compile(&m->chat, text, n, NULL, &m->chat_arena, err);
+    if (rc && given) return ph_note(err, rc, "while compiling the chat template that was given");
     return rc ? ph_note(err, rc, "while compiling the chat template of %s", m->source.path) : PH_OK;
 }
 
