@@ -84,12 +84,17 @@ static ph_rc check_axes(const ph_source *s, const ph_rope_spec *r, ph_err *err) 
 
 static ph_rc read_sizes(const ph_keys *k, ph_tower *t, ph_err *err) {
     double ratio;
+    int    channels;
     /* hidden_size is the width of the language model where embed_dim stands beside it. */
     const char *width = ph_keys_has(k, "embed_dim") ? "embed_dim" : "hidden_size";
     PH_TRY(ph_keys_int(k, "depth", 1, PH_LAYERS_MAX, &t->n_layers, err));
     PH_TRY(ph_keys_int(k, width, 1, 1 << 16, &t->d, err));
     PH_TRY(ph_keys_int(k, "num_heads", 1, 1 << 10, &t->n_heads, err));
     PH_TRY(ph_keys_int(k, "patch_size", 1, 256, &t->patch, err));
+    PH_TRY(ph_keys_int_or(k, "in_channels", 1, 1 << 10, 3, &channels, err));
+    PH_TRY(ph_keys_int_or(k, "in_chans", 1, 1 << 10, channels, &channels, err));
+    if (channels != 3)
+        return PH_FAIL(err, PH_EUNSUP, "%s: in_channels %d is not supported; 3 is", k->where, channels);
     PH_TRY(ph_keys_float_or(k, "mlp_ratio", 4.0, &ratio, err));
     if (!(ratio > 0 && ratio * t->d < 1 << 20))
         return PH_FAIL(err, PH_EFORMAT, "%s: mlp_ratio %g of %d", k->where, ratio, t->d);

@@ -197,6 +197,12 @@ edit attnfactor $G/llm_llama_rope_llama3 config.json 's/"rope_type": "llama3"/"r
 edit channels $G/vlm_llava15 config.json 's/"num_channels": 3/"num_channels": 4/'
 for n in 0 -1 9223372036854775808; do edit "rescale$n" $G/vlm_llava15 preprocessor_config.json "s/\"rescale_factor\": [0-9.e-]+/\"rescale_factor\": $n/"; done
 for n in -1 2147483648; do edit "eos$n" $L generation_config.json "s/\"eos_token_id\": [0-9]+/\"eos_token_id\": $n/"; done
+edit inchannels $G/vlm_qwen2vl config.json 's/"in_channels": 3/"in_channels": 4/'
+for key in clip.vision.projection_dim clip.has_llava_projector; do # of another type
+    cp tests/golden/gguf/vlm_llava15.mmproj.gguf "$D/$key.gguf" && chmod u+w "$D/$key.gguf"
+done
+poke "$D/clip.vision.projection_dim.gguf" "$(at "$D/clip.vision.projection_dim.gguf" clip.vision.projection_dim)" '\x06'
+poke "$D/clip.has_llava_projector.gguf" "$(at "$D/clip.has_llava_projector.gguf" clip.has_llava_projector)" '\x01'
 copy pipedjson $L && rm "$D/pipedjson/generation_config.json" && mkfifo "$D/pipedjson/generation_config.json"
 copy pipedweights $G/vlm_llava15 && rm "$D/pipedweights/model.safetensors" && mkfifo "$D/pipedweights/model.safetensors"
 f=$(gguf theta) && poke "$f" $(($(at "$f" llama.rope.freq_base) + 4)) '\0\0\xc0\x7f'
