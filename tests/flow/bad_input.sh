@@ -203,6 +203,10 @@ for key in clip.vision.projection_dim clip.has_llava_projector; do # of another 
 done
 poke "$D/clip.vision.projection_dim.gguf" "$(at "$D/clip.vision.projection_dim.gguf" clip.vision.projection_dim)" '\x06'
 poke "$D/clip.has_llava_projector.gguf" "$(at "$D/clip.has_llava_projector.gguf" clip.has_llava_projector)" '\x01'
+"$PINHOLE" convert -q $G/vlm_llava15 -o "$D/seen.gguf" --mmproj-out "$D/layer.mmproj.gguf" --to gguf --bare > "$D/out" 2> "$D/err"
+cp "$D/layer.mmproj.gguf" "$D/token.mmproj.gguf"
+poke "$D/layer.mmproj.gguf" $(($(at "$D/layer.mmproj.gguf" clip.vision.feature_layer) + 16)) '\x63'
+poke "$D/token.mmproj.gguf" $(($(at "$D/token.mmproj.gguf" clip.vision.image_token_id) + 4)) '\0\0\x10\0'
 copy pipedjson $L && rm "$D/pipedjson/generation_config.json" && mkfifo "$D/pipedjson/generation_config.json"
 copy pipedweights $G/vlm_llava15 && rm "$D/pipedweights/model.safetensors" && mkfifo "$D/pipedweights/model.safetensors"
 f=$(gguf theta) && poke "$f" $(($(at "$f" llama.rope.freq_base) + 4)) '\0\0\xc0\x7f'
