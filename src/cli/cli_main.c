@@ -48,8 +48,7 @@ static void print_help(FILE *to) {
                 "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n");
 }
 
-/* The cause, then what was being done, innermost first. */
-static void complain(const char *command, const ph_err *err) {
+void ph_cli_complain(const char *command, const ph_err *err) {
     fprintf(stderr, "pinhole %s: %s\n", command, err->msg[0] ? err->msg : ph_rc_text(err->code));
     for (int i = 0; i < err->n_notes; i++) fprintf(stderr, "  %s\n", err->note[i]);
     if (err->code == PH_EUSAGE) fprintf(stderr, "`pinhole %s --help` says how it is used\n", command);
@@ -97,6 +96,6 @@ int main(int argc, char **argv) {
         return ph_rc_exit(PH_EUSAGE);
     }
     ph_rc rc = c->run(c, argc - 2, argv + 2, &err);
-    if (rc && rc != PH_EVERDICT) complain(name, &err);
+    if (rc && rc != PH_EVERDICT) ph_cli_complain(name, &err);
     return finish(name, rc);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 enum { MESSAGES_MAX = 512 };
@@ -163,36 +164,38 @@ static void start_anew(job *j) {
     j->n_new = 0;
 }
 
-/* "/image FILE" and the like; 0: it is no command. */
-static int command(job *j, char *line, int *is_over) {
-    ph_err err = {0};
+static int is_word(const char *line, const char *word) {
+    size_t n = strlen(word);
+    return !strncmp(line, word, n) && (!line[n] || line[n] == ' ');
+}
+
+/* "/image FILE", "/video FILE". */
+static ph_rc show(job *j, const char *line, ph_err *err) {
+    enum { WORD = 6 };
+    const char *path = line + WORD + strspn(line + WORD, " ");
+    if (!*path) return PH_FAIL(err, PH_EUSAGE, "%.*s wants a file", WORD, line);
+    return add_picture(j, path, is_word(line, "/video"), err);
+}
+
+/* A command, or else a question. */
+static ph_rc take(job *j, const char *line, size_t n, int *is_over, ph_err *err) {
     *is_over = !strcmp(line, "/quit") || !strcmp(line, "/exit");
-    if (*is_over) return 1;
+    if (*is_over) return PH_OK;
+    if (is_word(line, "/image") || is_word(line, "/video")) return show(j, line, err);
     if (!strcmp(line, "/reset")) {
         start_anew(j);
-        return 1;
+        return PH_OK;
     }
-    if (!strcmp(line, "/help")) {
-        fprintf(stderr, "/image FILE  show a picture with the next question\n/video FILE  show a "
-                        "video\n/reset       begin a new "
-                        "conversation\n/quit        leave\n");
-        return 1;
-    }
-    int is_video = !strncmp(line, "/video", 6);
-    if ((!is_video && strncmp(line, "/image", 6)) || (line[6] != ' ' && line[6])) return 0;
-    char *path = line + 6 + strspn(line + 6, " ");
-    if (!*path)
-        fprintf(stderr, "pinhole: %.6s wants a file\n", line);
-    else if (add_picture(j, path, is_video, &err))
-        fprintf(stderr, "pinhole: %s\n", err.msg);
-    return 1;
+    if (strcmp(line, "/help")) return answer(j, line, n, err);
+    fprintf(stderr, "/image FILE  show a picture with the next question\n"
+                    "/video FILE  show a video\n"
+                    "/reset       begin a new conversation\n"
+                    "/quit        leave\n");
+    return PH_OK;
 }
 
-static void complain(const ph_err *err) {
-    fprintf(stderr, "pinhole: %s\n", err->msg);
-    for (int i = 0; i < err->n_notes; i++) fprintf(stderr, "  %s\n", err->note[i]);
-}
-
+/* A script hears of the first failure by the exit status, and no later question is answered without what
+ * failed; a person is told, and may try again. */
 static ph_rc talk(job *j, ph_err *err) {
     char   *line = NULL;
     size_t  max = 0;
@@ -204,11 +207,11 @@ static ph_rc talk(job *j, ph_err *err) {
         if (is_person) fprintf(stderr, "> ");
         if ((n = getline(&line, &max, stdin)) < 0) break;
         while (n && (line[n - 1] == '\n' || line[n - 1] == '\r')) line[--n] = 0;
-        if (!n || command(j, line, &is_over)) continue;
-        rc = answer(j, line, (size_t)n, err);
-        if (!rc) continue;
-        if (!is_person) break; /* a script hears of it; a person may try again */
-        complain(err);
+        if (!n || !(rc = take(j, line, (size_t)n, &is_over, err))) continue;
+        if (!is_person) break;
+        ph_cli_complain(ph_command_chat.name, err);
+        fprintf(stderr, "  this line was not taken; ask anew\n");
+        tcflush(STDIN_FILENO, TCIFLUSH); /* what was typed before this was said counted on it */
         *err = (ph_err){0};
         rc = PH_OK;
     }
@@ -276,6 +279,8 @@ const ph_command ph_command_chat = {
         "/image shows a picture with the next question, /video a video, /reset begins anew, /quit leaves. "
         "Interrupt stops an "
         "answer.\n"
+        "At a terminal a line that fails is told and left out; else the first one ends the command with its "
+        "exit status.\n"
         "With --json there is one object an answer.\n\n"
         "  printf '/image examples/panel1.png\\nwhat is on the display?\\nand the gauge?\\n' | pinhole chat",
     .run = run,

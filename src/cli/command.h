@@ -173,6 +173,8 @@ int   ph_cli_is_onnx(const char *path); /* by content, or by the name of a file 
 ph_rc ph_cli_inspect_onnx(const ph_cli_onnx *how, ph_err *err);
 
 /* ---- output ---- */
+/* To standard error: the cause, then what was being done, innermost first. */
+void    ph_cli_complain(const char *command, const ph_err *err);
 void    ph_cli_print_json(json_t *object); /* one line; takes the reference */
 json_t *ph_cli_memory_json(const ph_memory *m);
 json_t *ph_cli_text_json(const char *bytes, size_t n); /* bytes that are no UTF-8 become U+FFFD */

@@ -39,6 +39,18 @@ done
 chat=$(printf '/video %s\nwhat?\nand then?\n' $V/plain.mov | "$PINHOLE" chat -m $M -n 4 -t 1 --json)
 ok "two turns about it" same "$(field image_tokens <<< "$chat" | tr '\n' ' ')" "12 12 "
 ok "the second from the cache" test "$(field cached_tokens <<< "$chat" | tail -n 1)" -gt 12
+# Nothing is answered without what was to be seen: the first line that fails ends a script.
+fails() { # STATUS WORDS LINE...
+    local status=$1 words=$2 out
+    shift 2
+    out=$(printf '%s\n' "$@" what? | "$PINHOLE" chat -m $M -n 4 -t 1 2> "$D/message")
+    [ $? = "$status" ] && [ -z "$out" ] && grep -q "^pinhole chat: " "$D/message" && grep -q -- "$words" "$D/message"
+}
+ok "chat: a picture that is not there" fails 3 "no.png" "/image $D/no.png"
+ok "chat: a video that is not there" fails 3 "no.mov" "/video $D/no.mov"
+ok "chat: a video that is none" fails 3 "in the video tests/flow/video.sh" "/video tests/flow/video.sh"
+ok "chat: no name" fails 2 "/video wants a file" /video
+ok "chat: no picture's name" fails 2 "/image wants a file" "/image  "
 run --video tests/flow/video.sh > /dev/null 2> /dev/null
 ok "no video: status 3" test $? = 3
 "$PINHOLE" run -m models/panel-vlm --video $V/plain.mov -p "?" 2> /dev/null
