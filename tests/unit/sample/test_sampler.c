@@ -36,6 +36,24 @@ void test_sample_filters(void) {
     CHECK(n[1] + n[3] == 4000);
 }
 
+/* However near to 0: the largest, not one of those that overflow a float. */
+void test_sample_cold(void) {
+    static const double cold[] = {1e-3, 1e-7, 1e-38, 1e-45, 1e-300, 5e-324};
+    static const float  one[N] = {0.5F, 2.5F, -1.0F, 3.0F, 2.0F, 0.0F, 1.0F, -4.0F};
+    float               negative[N];
+    for (int i = 0; i < N; i++) negative[i] = one[i] - 100;
+    for (size_t i = 0; i < sizeof cold / sizeof *cold; i++) {
+        int n[N];
+        counts(&(ph_sampling){.temperature = cold[i]}, one, 200, n);
+        CHECK_SAY(n[3] == 200, "temperature %g: %d", cold[i], n[3]);
+        counts(&(ph_sampling){.temperature = cold[i], .top_k = 5, .top_p = 0.9, .min_p = 0.01}, negative, 200,
+               n);
+        CHECK_SAY(n[3] == 200, "temperature %g, negative: %d", cold[i], n[3]);
+        counts(&(ph_sampling){.temperature = cold[i]}, logits, 200, n); /* two alike: either */
+        CHECK_SAY(n[1] + n[3] == 200 && n[1] && n[3], "temperature %g: %d, %d", cold[i], n[1], n[3]);
+    }
+}
+
 void test_sample_repetition(void) {
     ph_candidate      scratch[N];
     ph_sampler_state  s;
