@@ -25,7 +25,9 @@ ph_rc ph_cli_check_video(const ph_cli *c, ph_err *err) {
 }
 
 ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err) {
+    const uint64_t     left = PH_VIDEO_PIXELS_MAX - c->video_pixels;
     const ph_video_how how = {.pixels_max = c->max_pixels,
+                              .kept_max = left,
                               .memory_max = c->video_memory,
                               .seconds_max = c->video_seconds,
                               .cancel = c->cancel,
@@ -36,6 +38,9 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
     if (!c->opened->video_recipe.kind)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no videos: give pictures of it with --image", c->path);
     PH_TRY(ph_cli_check_video(c, err));
+    if (!left)
+        return PH_FAIL(err, PH_ELIMIT, "the videos before %s hold all %d million pixels that frames may have",
+                       path, PH_VIDEO_PIXELS_MAX / 1000000);
     ph_video *v = calloc(1, sizeof *v);
     if (!v) return PH_FAIL(err, PH_ENOMEM, "a video's table");
     ph_rc rc = ph_file_open(&f, path, err);
@@ -44,11 +49,13 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
         ph_file_close(&f);
         if (rc) ph_note(err, rc, "in the video %s", path);
     }
-    if (rc)
+    if (rc) {
         free(v);
-    else
-        *out = v;
-    return rc;
+        return rc;
+    }
+    c->video_pixels += ph_video_pixels(v);
+    *out = v;
+    return PH_OK;
 }
 
 json_t *ph_cli_decoder_json(const ph_cli *c) {
@@ -83,7 +90,9 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     for (size_t i = 0; i < sizeof r / sizeof *r; i++) rows[i] = r[i];
 }
 
-void ph_cli_free_video(ph_video *v) {
-    if (v) ph_video_close(v);
+void ph_cli_free_video(ph_cli *c, ph_video *v) {
+    if (!v) return;
+    c->video_pixels -= ph_video_pixels(v);
+    ph_video_close(v);
     free(v);
 }

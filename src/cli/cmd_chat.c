@@ -91,8 +91,8 @@ static ph_rc read_shown(job *j, shown *s, const char *path, int is_video, ph_err
     return PH_OK;
 }
 
-static void close_shown(shown *s) {
-    ph_cli_free_video(s->video);
+static void close_shown(job *j, shown *s) {
+    ph_cli_free_video(&j->cli, s->video);
     ph_file_close(&s->file);
     *s = (shown){0};
 }
@@ -103,7 +103,7 @@ static ph_rc add_picture(job *j, const char *path, int is_video, ph_err *err) {
         return PH_FAIL(err, PH_ELIMIT, "more than %d pictures and videos", PH_TEXTS_MAX);
     ph_rc rc = read_shown(j, s, path, is_video, err);
     if (rc) {
-        close_shown(s);
+        close_shown(j, s);
         return rc;
     }
     j->n_pictures += s->n;
@@ -116,7 +116,7 @@ static ph_rc add_picture(job *j, const char *path, int is_video, ph_err *err) {
 static void drop_shown(job *j, size_t n) {
     for (; n && j->n_shown; n--) {
         j->n_pictures -= j->show[--j->n_shown].n;
-        close_shown(&j->show[j->n_shown]);
+        close_shown(j, &j->show[j->n_shown]);
     }
 }
 

@@ -209,7 +209,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_rc rc = work(&j, err);
     ph_turn_close(j.turn);
     ph_file_close(&j.sound);
-    for (size_t i = 0; i < j.videos.n; i++) ph_cli_free_video(j.video[i]);
+    for (size_t i = 0; i < j.videos.n; i++) ph_cli_free_video(&j.cli, j.video[i]);
     free(j.picture);
     ph_cli_close(&j.cli);
     free(input);

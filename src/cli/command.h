@@ -118,7 +118,8 @@ typedef struct ph_cli {
     double             video_fps;
     int                video_seconds; /* 0: the defaults of video/video.h; so below */
     uint64_t           video_memory;
-    const atomic_int  *cancel; /* of the command, or NULL */
+    uint64_t           video_pixels; /* of the frames that are held, of all videos */
+    const atomic_int  *cancel;       /* of the command, or NULL */
     int                is_json, is_quiet;
     int                is_locked, is_read_whole, reads_no_ahead; /* --mlock --no-mmap --no-read-ahead */
     int                is_shown_only; /* the command runs no model: such options count for plans only */
@@ -151,11 +152,12 @@ ph_rc            ph_cli_open_session(ph_cli *c, ph_err *err);
 ph_rc            ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
 void             ph_cli_close(ph_cli *c);
 
-/* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none. */
 ph_rc   ph_cli_check_video(const ph_cli *c, ph_err *err); /* PH_EUSAGE: no such rate of frames */
+/* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none; PH_ELIMIT
+ * they and those of the videos that are held already are more than PH_VIDEO_PIXELS_MAX pixels. */
 ph_rc   ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err);
-void    ph_cli_free_video(ph_video *v);       /* or NULL */
-json_t *ph_cli_decoder_json(const ph_cli *c); /* the limits of the process that decodes videos */
+void    ph_cli_free_video(ph_cli *c, ph_video *v); /* or NULL */
+json_t *ph_cli_decoder_json(const ph_cli *c);      /* the limits of the process that decodes videos */
 /* They as pictures of a question, out [v->n_frames]; borrowed. */
 void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out);
 

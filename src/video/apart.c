@@ -60,24 +60,28 @@ static void be_apart(pid_t parent, int seconds) {
     limit(RLIMIT_CPU, (rlim_t)seconds, (rlim_t)seconds + 1);
 }
 
-/* Bytes beyond what is mapped now: ours, shared since the fork, and the libraries.  Without a limit nothing
- * is decoded. */
-static ph_rc limit_memory(uint64_t bytes, ph_err *err) {
+/* Bytes beyond what is mapped now: ours, shared since the fork, and the libraries.  *given: how many it comes to,
+ * less where this process has a limit already.  Without a limit nothing is decoded. */
+static ph_rc limit_memory(uint64_t bytes, uint64_t *given, ph_err *err) {
+    *given = bytes;
 #if !defined(__SANITIZE_ADDRESS__)
     unsigned long pages = 0;
     FILE         *f = fopen("/proc/self/statm", "r");
     if (f && fscanf(f, "%lu", &pages) != 1) pages = 0;
     if (f) fclose(f);
-    rlim_t now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE), most = now + bytes;
+    rlim_t        now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE), most = now + bytes;
+    struct rlimit set;
     if (!pages)
         return PH_FAIL(err, PH_EMACHINE,
                        "the memory of a video's decoder cannot be limited, so it does not run: "
                        "/proc/self/statm cannot be read; mount /proc, or give frames with --image");
-    if (most > now && limit(RLIMIT_AS, most, most)) /* else there is not so much to be had */
+    if (!getrlimit(RLIMIT_AS, &set) && set.rlim_cur < most)
+        *given = set.rlim_cur > now ? set.rlim_cur - now : 0;
+    else if (most > now && limit(RLIMIT_AS, most, most)) /* else there is not so much to be had */
         return PH_FAIL(err, PH_EMACHINE, "the memory of a video's decoder cannot be limited: %s",
                        strerror(errno));
 #else
-    (void)bytes, (void)err;
+    (void)err;
 #endif
     return PH_OK;
 }
@@ -86,10 +90,18 @@ static ph_rc decode(ph_video *v, const uint8_t *bytes, size_t n, const ph_video_
     ph_ffmpeg *ff;
     char       size[32];
     PH_TRY(ph_ffmpeg_load(&ff, err));
-    PH_TRY(limit_memory(how->memory_max, err));
+    uint64_t given;
+    PH_TRY(limit_memory(how->memory_max, &given, err));
     ph_rc rc = ph_ffmpeg_read(ff, v, bytes, n, how, err);
     if (rc != PH_ENOMEM) return rc;
-    ph_size_print(size, sizeof size, how->memory_max);
+    ph_size_print(size, sizeof size, given);
+    if (given < how->memory_max)
+        return PH_FAIL(
+            err, PH_ENOMEM,
+            "the video's decoder wants more than %s of memory, which is what the limit of this "
+            "process (ulimit -v) leaves beside what it holds: raise that, or take fewer frames with "
+            "--video-frames",
+            size);
     return PH_FAIL(err, PH_ELIMIT,
                    "the video's decoder wants more than %s of memory: allow more with --video-memory, take "
                    "fewer frames with --video-frames, or give it scaled down",
@@ -240,7 +252,11 @@ static ph_rc take_frames(ph_video *out, decoder *d, const ph_video_reply *r, ph_
     out->frame_bytes = r->frame_bytes;
     for (int i = 0; i < r->n_frames; i++) {
         uint8_t *b = malloc(r->frame_bytes);
-        if (!b) return PH_FAIL(err, PH_ENOMEM, "frame %d of a video, %zu bytes", i, r->frame_bytes);
+        if (!b)
+            return PH_FAIL(err, PH_ENOMEM,
+                           "frame %d of %d of a video, %zu bytes each, which this process holds, not its "
+                           "decoder: take fewer frames with --video-frames",
+                           i + 1, r->n_frames, r->frame_bytes);
         out->frame[out->n_frames++] = b;
         if (!receive_all(d, b, r->frame_bytes)) return PH_EFORMAT;
     }

@@ -70,7 +70,7 @@ ph_rc ph_ff_keep(ph_ff_reader *r, ph_video *v, ph_err *err) {
     if (w < 1 || h < 1 || (uint64_t)w * (uint64_t)h > r->how->pixels_max)
         return PH_FAIL(err, PH_ELIMIT, "frames of %d x %d pixels: the limit is %llu", w, h,
                        (unsigned long long)r->how->pixels_max);
-    PH_TRY(ph_video_add(v, swapped ? h : w, swapped ? w : h, &rows, err));
+    PH_TRY(ph_video_add(v, swapped ? h : w, swapped ? w : h, r->how->kept_max, &rows, err));
     PH_TRY(to_bgr(r, err));
     turn(r, w, h, rows);
     return PH_OK;

@@ -15,17 +15,22 @@ size_t ph_video_stride(int width) {
     return ph_round_up(3 * (size_t)width, 4);
 }
 
-ph_rc ph_video_add(ph_video *v, int width, int height, uint8_t **rows, ph_err *err) {
+uint64_t ph_video_pixels(const ph_video *v) {
+    return (uint64_t)v->n_frames * (uint64_t)v->info.width * (uint64_t)v->info.height;
+}
+
+ph_rc ph_video_add(ph_video *v, int width, int height, uint64_t kept_max, uint8_t **rows, ph_err *err) {
     size_t n = PH_VIDEO_BMP_HEADER + ph_video_stride(width) * (size_t)height;
     if (v->n_frames && (width != v->info.width || height != v->info.height))
         return PH_FAIL(err, PH_EFORMAT, "the video's frames change their size to %d x %d", width, height);
     if (v->n_frames == PH_VIDEO_FRAMES_MAX)
         return PH_FAIL(err, PH_ELIMIT, "more than %d frames of a video", PH_VIDEO_FRAMES_MAX);
-    if ((uint64_t)(v->n_frames + 1) * (uint64_t)width * (uint64_t)height > PH_VIDEO_PIXELS_MAX)
+    if ((uint64_t)(v->n_frames + 1) * (uint64_t)width * (uint64_t)height > kept_max)
         return PH_FAIL(
             err, PH_ELIMIT,
-            "frame %d of %d x %d pixels: the limit is %d million in all; take fewer with --video-frames",
-            v->n_frames + 1, width, height, PH_VIDEO_PIXELS_MAX / 1000000);
+            "frame %d of %d x %d pixels: the limit is %d million in all, of all videos of a question "
+            "together, and %llu are left; take fewer with --video-frames",
+            v->n_frames + 1, width, height, PH_VIDEO_PIXELS_MAX / 1000000, (unsigned long long)kept_max);
     uint8_t *b = calloc(1, n);
     if (!b) return PH_FAIL(err, PH_ENOMEM, "a frame of %d x %d pixels", width, height);
     memcpy(b, "BM", 2);
@@ -51,6 +56,7 @@ void ph_video_close(ph_video *v) {
 ph_video_how ph_video_settled(const ph_video_how *how) {
     ph_video_how h = *how;
     if (!h.pixels_max || h.pixels_max > INT_MAX) h.pixels_max = PH_VIDEO_FRAME_PIXELS;
+    if (!h.kept_max || h.kept_max > PH_VIDEO_PIXELS_MAX) h.kept_max = PH_VIDEO_PIXELS_MAX;
     if (!h.decoded_max) h.decoded_max = PH_VIDEO_DECODED;
     if (!h.memory_max) h.memory_max = PH_VIDEO_MEMORY;
     if (h.packets_max <= 0) h.packets_max = PH_VIDEO_PACKETS;
@@ -67,6 +73,8 @@ ph_rc ph_video_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_vide
 #ifdef PH_HAS_FFMPEG
     const ph_video_how settled = ph_video_settled(how);
     ph_rc              rc = ph_video_read_apart(out, bytes, n, &settled, err);
+    if (!rc && ph_video_pixels(out) > settled.kept_max) /* a decoder that a file has taken over */
+        rc = PH_FAIL(err, PH_EFORMAT, "the video's decoder sent more frames than it may");
     if (rc) ph_video_close(out);
     return rc;
 #else

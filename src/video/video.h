@@ -21,7 +21,7 @@
 enum {
     PH_VIDEO_FRAMES_MAX = 1024,      /* that can be chosen */
     PH_VIDEO_LENGTH_MAX = 1 << 20,   /* frames of the file: five hours at 60 a second */
-    PH_VIDEO_PIXELS_MAX = 256 << 20, /* of all chosen frames together */
+    PH_VIDEO_PIXELS_MAX = 256 << 20, /* of all chosen frames together, also of several videos */
 };
 
 /* What a video may cost, unless ph_video_how says otherwise (decision 160). */
@@ -50,6 +50,7 @@ typedef struct ph_video {
 /* Limits that are 0 are those above. */
 typedef struct ph_video_how {
     uint64_t pixels_max;  /* of a frame */
+    uint64_t kept_max;    /* pixels of the chosen frames together; PH_VIDEO_PIXELS_MAX at most */
     uint64_t decoded_max; /* pixels of all frames that are decoded, chosen or not */
     uint64_t memory_max;  /* bytes that the child takes, beside its libraries and what it shares with us */
     int      packets_max; /* read from the file */
@@ -68,6 +69,8 @@ typedef struct ph_video_how {
  * PH_ENOMEM; those of the chooser.  The child is gone when this returns. */
 ph_rc ph_video_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err);
 void  ph_video_close(ph_video *v);
+/* Pixels of the frames that it holds. */
+uint64_t ph_video_pixels(const ph_video *v);
 
 /* ---- between the files of this room ---- */
 
@@ -76,7 +79,9 @@ ph_video_how ph_video_settled(const ph_video_how *how); /* with every limit in i
 /* An empty BMP file whose rows run downwards; where they begin. */
 enum { PH_VIDEO_BMP_HEADER = 54 };
 size_t ph_video_stride(int width); /* bytes of a row: blue, green, red; padded */
-ph_rc  ph_video_add(ph_video *v, int width, int height, uint8_t **rows, ph_err *err);
+/* Room for another frame. Errors: PH_ELIMIT more than kept_max pixels with it, or too many frames; PH_EFORMAT
+ * another size than before; PH_ENOMEM. */
+ph_rc ph_video_add(ph_video *v, int width, int height, uint64_t kept_max, uint8_t **rows, ph_err *err);
 
 /* What the child of ph_video_read (apart.c) sends before the frames. */
 typedef struct ph_video_reply {

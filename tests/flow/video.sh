@@ -79,6 +79,15 @@ if command -v ffmpeg > /dev/null &&
     # Whichever comes first: beside busy neighbours that is the clock.
     ok "processor time has an end" refused "more than \(1 s of processor time\|4 s by the clock\): take fewer frames" --video-seconds 1
     [ -n "${PINHOLE_ASAN:-}" ] || ok "memory has an end" refused "more than 20.00 MB of memory" --video-memory 20MB
+    # Sixteen frames of 4096 x 4096 are all that may be held: of one video or of several.
+    for ((i = 0; i < 12; i++)); do cat "$D/one.h264"; done > "$D/dozen.h264"
+    message=$(run --video "$D/dozen.h264" --video "$D/dozen.h264" --video-fps 30 2>&1 > /dev/null)
+    ok "all videos have one limit: status 3" test $? = 3
+    ok "which is said" grep -q "of all videos of a question together" <<< "$message"
+    [ -n "${PINHOLE_ASAN:-}" ] || {
+        message=$(ulimit -v 900000 && run --video "$D/dozen.h264" --video-fps 30 2>&1 > /dev/null)
+        ok "whose memory it was" grep -q "limit of this process (ulimit -v)\|which this process holds" <<< "$message"
+    }
     ok "pixels have an end" refused "video" --max-pixels 1000000
 fi
 echo "$passed passed, $failed failed"
