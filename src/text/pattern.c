@@ -16,6 +16,10 @@
 
 enum { STEPS_MAX = 20000000, HEAP_KIB_MAX = 256 * 1024, PATTERN_MAX = 1 << 16, CLASS_DEPTH_MAX = 8 };
 
+/* What all matches in a text may take together, in steps: the limits of PCRE2 are of a match each, and do not
+ * see how far an item looks.  The field's patterns take up to 13 a byte. */
+enum { STEPS_A_BYTE = 256, STEPS_ANYWAY = 100000 };
+
 #define SPACES                                                                                               \
     "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define WORDS                                                                                                \
@@ -32,7 +36,8 @@ typedef struct onig {
     const char *in;
     size_t      n, i;
     ph_bytes    out;
-    size_t      atom; /* where the last atom begins in out */
+    size_t      atom;   /* where the last atom begins in out */
+    size_t      repeat; /* the most that a repeat in braces counts to */
     const char *where;
     ph_err     *err;
 } onig;
@@ -206,6 +211,11 @@ static ph_rc class_of(onig *o) {
 
 /* "{n,m}" with a "+" behind it repeats the repetition in Ruby; PCRE2 would read a possessive one. */
 static ph_rc braces(onig *o) {
+    for (size_t i = o->i + 1, n = 0; i < o->n && strchr("0123456789,", o->in[i]) && o->in[i]; i++) {
+        n = o->in[i] == ',' ? 0 : 10 * n + (size_t)(o->in[i] - '0');
+        if (n > PATTERN_MAX) n = PATTERN_MAX; /* PCRE2 takes less */
+        if (n > o->repeat) o->repeat = n;
+    }
     const char *close = memchr(o->in + o->i, '}', o->n - o->i);
     size_t      n = close ? (size_t)(close - o->in) + 1 - o->i : 1;
     int         again = close && o->i + n < o->n && o->in[o->i + n] == '+';
@@ -270,7 +280,9 @@ static ph_rc translate(onig *o) {
 static ph_rc compile(ph_pattern *p, const ph_bytes *source, const char *where, ph_err *err) {
     int        code;
     PCRE2_SIZE offset;
-    uint32_t   options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+    uint32_t   backref = 0;
+    uint32_t   options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C |
+                       PCRE2_AUTO_CALLOUT; /* steps are counted */
     *p = (ph_pattern){0};
     pcre2_code *re = pcre2_compile(source->at ? source->at : (const uint8_t *)"", source->n, options, &code,
                                    &offset, NULL);
@@ -284,6 +296,8 @@ static ph_rc compile(ph_pattern *p, const ph_bytes *source, const char *where, p
     /* Without JIT (no support, or memory may not be made executable) the interpreter matches the same. */
     pcre2_jit_compile(re, PCRE2_JIT_COMPLETE);
     pcre2_pattern_info(re, PCRE2_INFO_SIZE, &p->bytes);
+    pcre2_pattern_info(re, PCRE2_INFO_BACKREFMAX, &backref);
+    p->looks_back = backref > 0;
     p->code = re;
     return PH_OK;
 }
@@ -303,6 +317,7 @@ ph_rc ph_pattern_open(ph_pattern *p, const char *source, size_t n, const char *w
                        PATTERN_MAX);
     ph_rc rc = translate(&o);
     if (!rc) rc = compile(p, &o.out, where, err);
+    p->repeat = o.repeat;
     ph_bytes_close(&o.out);
     return rc;
 }
@@ -336,8 +351,19 @@ void ph_pattern_close(ph_pattern *p) {
     *p = (ph_pattern){0};
 }
 
-ph_rc ph_search_open(ph_search *s, const ph_pattern *p, ph_err *err) {
-    *s = (ph_search){.pattern = p};
+/* Before every item of the pattern: a step, and one for every character since the last.  What an item may
+ * look at without getting on (a counted repeat, a group named again) is paid before. */
+static int count_step(pcre2_callout_block *b, void *arg) {
+    ph_search *s = arg;
+    s->spent += 1 + s->pattern->repeat / 8;
+    if (b->current_position > s->at) s->spent += b->current_position - s->at;
+    if (s->pattern->looks_back) s->spent += b->current_position / 16;
+    s->at = b->current_position;
+    return s->spent > s->most ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+ph_rc ph_search_open(ph_search *s, const ph_pattern *p, size_t n_all, ph_err *err) {
+    *s = (ph_search){.pattern = p, .most = STEPS_ANYWAY + STEPS_A_BYTE * (uint64_t)n_all};
     s->data = pcre2_match_data_create(1, NULL);
     pcre2_match_context *context = pcre2_match_context_create(NULL);
     s->context = context;
@@ -345,6 +371,7 @@ ph_rc ph_search_open(ph_search *s, const ph_pattern *p, ph_err *err) {
         ph_search_close(s);
         return PH_FAIL(err, PH_ENOMEM, "text: a regular expression's scratch");
     }
+    pcre2_set_callout(context, count_step, s);
     pcre2_set_match_limit(context, STEPS_MAX);
     pcre2_set_heap_limit(context, HEAP_KIB_MAX);
     return PH_OK;
@@ -354,6 +381,7 @@ void ph_search_begin(ph_search *s, const uint8_t *text, size_t n) {
     s->text = text;
     s->n = n;
     s->from = 0;
+    s->at = 0;
     s->last_end = SIZE_MAX;
 }
 
@@ -367,6 +395,12 @@ ph_rc ph_search_next(ph_search *s, int *found, size_t *begin, size_t *end, ph_er
             rc = pcre2_match(s->pattern->code, text, s->n, s->from, options | PCRE2_NO_JIT, s->data,
                              s->context);
         if (rc == PCRE2_ERROR_NOMATCH) return PH_OK;
+        if (rc == PCRE2_ERROR_CALLOUT)
+            return PH_FAIL(
+                err, PH_ELIMIT,
+                "text: the tokenizer's pattern takes too long on this text: at byte %zu of %zu more "
+                "than %llu steps",
+                s->from, s->n, (unsigned long long)s->most);
         if (rc < 0)
             return PH_FAIL(
                 err, PH_ELIMIT,

@@ -157,7 +157,7 @@ static ph_rc replace(const ph_tokenizer *t, const ph_text_op *op, const ph_bytes
     ph_search s;
     size_t    from = 0, begin, end;
     int       found = 0;
-    PH_TRY(ph_search_open(&s, &op->pattern, err));
+    PH_TRY(ph_search_open(&s, &op->pattern, in->n, err));
     ph_search_begin(&s, in->at, in->n);
     ph_rc rc = ph_search_next(&s, &found, &begin, &end, err);
     while (!rc && found) {

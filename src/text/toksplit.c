@@ -98,7 +98,7 @@ static ph_rc split_one(const ph_text_op *op, ph_search *s, const uint8_t *text, 
 
 static ph_rc split(const ph_text_op *op, ph_cuts *c, ph_cuts *out, ph_err *err) {
     ph_search s;
-    PH_TRY(ph_search_open(&s, &op->pattern, err));
+    PH_TRY(ph_search_open(&s, &op->pattern, c->text.n, err));
     ph_rc rc = PH_OK;
     out->n = 0;
     for (size_t i = 0; i < c->n && !rc; i++) rc = split_one(op, &s, c->text.at, c->at[i], out, err);

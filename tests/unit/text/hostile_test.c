@@ -245,13 +245,51 @@ static void matches(char *out, size_t size, const char *pattern, const char *tex
     int        found;
     out[0] = 0;
     CHECK_SAY(!ph_pattern_open(&p, pattern, strlen(pattern), "test", &err), "%s", err.msg);
-    CHECK(!ph_search_open(&s, &p, &err));
+    CHECK(!ph_search_open(&s, &p, n, &err));
     ph_search_begin(&s, (const uint8_t *)text, n);
     while (!ph_search_next(&s, &found, &begin, &end, &err) && found && used + 48 < size)
         used += (size_t)snprintf(out + used, size - used, "%zu-%zu ", begin, end);
     CHECK_SAY(!err.msg[0], "%s", err.msg);
     ph_search_close(&s);
     ph_pattern_close(&p);
+}
+
+/* Steps of all matches of a pattern in text[n] together; they end with an error where `ends`. */
+static void steps(const char *pattern, const char *text, size_t n, int ends) {
+    ph_pattern p = {0};
+    ph_search  s = {0};
+    ph_err     err = {0};
+    size_t     begin, end;
+    int        found = 1;
+    CHECK_SAY(!ph_pattern_open(&p, pattern, strlen(pattern), "test", &err), "%s", err.msg);
+    CHECK(!ph_search_open(&s, &p, n, &err));
+    ph_search_begin(&s, (const uint8_t *)text, n);
+    while (found && !ph_search_next(&s, &found, &begin, &end, &err)) continue;
+    CHECK_SAY((err.code == PH_ELIMIT) == ends, "%s: %s", pattern, err.msg);
+    if (ends) CHECK_SAY(strstr(err.msg, "takes too long on this text"), "%s", err.msg);
+    if (!ends) CHECK_SAY(s.spent <= 16 * n, "%s: %.1f steps a byte", pattern, (double)s.spent / (double)n);
+    ph_search_close(&s);
+    ph_pattern_close(&p);
+}
+
+/* A pattern that looks at the whole run from each of its letters is stopped; those of the field take a few
+ * steps a byte. */
+void test_tokenizer_pattern_steps(void) {
+    enum { RUN = 100000 };
+    static const char *const hostile[] = {"(?=(a+))",     "a+[bd]",       "(?:a+)+[bd]", "(a*)*[bd]",
+                                          "(?<=a)(?=a+)", "a{60000}[bd]", "(a+)\\1[bd]", "(?:a|aa)+[bd]"};
+    static const char *const field[] = {
+        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+        "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+        "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"};
+    char *run = run_of('a', RUN, "");
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) steps(hostile[i], run, RUN, 1);
+    for (size_t k = 0; k < 6; k++) {
+        memset(run, "a 1\n.A"[k], RUN);
+        for (size_t i = 0; i < sizeof field / sizeof *field; i++) steps(field[i], run, RUN, 0);
+    }
+    free(run);
 }
 
 /* DeepSeek's "\\s+$" looks once at each run of white space, and finds what it says: the same pattern in a
