@@ -1,9 +1,12 @@
 /* err.c - the table of failures and the two ways to write one down. */
 #include "base/err.h"
 
+#include "base/printable.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     ph_rc       code;
@@ -16,6 +19,15 @@ static const struct {
 #undef PH_ERR
 };
 
+/* Messages quote files: what a terminal would act on is spelt out, what is too long ends with "...". */
+static void write_text(char *out, size_t size, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+static void write_text(char *out, size_t size, const char *fmt, va_list ap) {
+    char text[2 * sizeof((ph_err *)0)->msg];
+    if (vsnprintf(text, sizeof text, fmt, ap) < 0) text[0] = 0;
+    ph_printable(out, size, text, strlen(text));
+}
+
 ph_rc ph_fail(ph_err *err, ph_rc code, const char *file, int line, const char *fmt, ...) {
     if (err) {
         va_list ap;
@@ -24,7 +36,7 @@ ph_rc ph_fail(ph_err *err, ph_rc code, const char *file, int line, const char *f
         err->line = line;
         err->n_notes = 0;
         va_start(ap, fmt);
-        vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+        write_text(err->msg, sizeof err->msg, fmt, ap);
         va_end(ap);
     }
     return code;
@@ -34,7 +46,7 @@ ph_rc ph_note(ph_err *err, ph_rc code, const char *fmt, ...) {
     if (err && code && err->n_notes < 3) {
         va_list ap;
         va_start(ap, fmt);
-        vsnprintf(err->note[err->n_notes++], sizeof err->note[0], fmt, ap);
+        write_text(err->note[err->n_notes++], sizeof err->note[0], fmt, ap);
         va_end(ap);
     }
     return code;

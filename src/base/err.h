@@ -3,8 +3,8 @@
  * A function that can fail returns ph_rc and takes a ph_err * last.  PH_OK is
  * 0, failures are negative.  The ph_err carries the first cause and up to
  * three notes added on the way out; it owns no heap, so reporting "out of
- * memory" cannot itself run out of memory.  Passing NULL means "I only need
- * the code".
+ * memory" cannot itself run out of memory.  Text in it is printable (printable.h).  Passing NULL means "I
+ * only need the code".
  */
 #ifndef PH_BASE_ERR_H
 #define PH_BASE_ERR_H

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "flow/session.h"
 #include "graph/op.h"
 
@@ -107,10 +108,11 @@ static void print_model(const ph_model *m) {
 }
 
 static void print_tensors(const ph_weights *w) {
-    char text[96];
+    char text[96], name[256];
     for (size_t i = 0; i < w->n; i++) {
         ph_weight_describe(&w->at[i], text, sizeof text);
-        printf("  %-64s %s\n", w->at[i].name, text);
+        ph_printable(name, sizeof name, w->at[i].name, strlen(w->at[i].name));
+        printf("  %-64s %s\n", name, text);
     }
 }
 

@@ -203,7 +203,11 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         return PH_FAIL(err, PH_EUSAGE,
                        "'%s' stands alone: give the question with -p and pictures with --image",
                        o.rest.at[0]);
-    if (!j.prompt == !j.raw && (j.prompt || !(j.cli.images.n || j.videos.n || j.audio)))
+    if (j.prompt && j.raw)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "-p and --raw exclude each other: a question for the template, or the whole prompt as it is");
+    if (!j.prompt && !j.raw && !(j.cli.images.n || j.videos.n || j.audio))
         return PH_FAIL(err, PH_EUSAGE, "give a question with -p (or a whole prompt with --raw)");
     if (j.prompt && !strcmp(j.prompt, "-")) j.prompt = input = read_all(stdin);
     ph_rc rc = work(&j, err);
