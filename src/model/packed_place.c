@@ -77,21 +77,33 @@ void ph_packed_fill(const ph_spec *spec, const ph_tiles *picture, int first, con
 
 /* ---- the prompt ---- */
 
-ph_rc ph_packed_image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err) {
-    return ph_pieces_run(out, ph_spec_tokens(spec, tiles), err);
-}
+/* Positions that a video may take: far beyond every context, and those of all a prompt's add up in 32 bits.
+ */
+enum { POSITIONS_MAX = 1 << 20 };
 
 /* Positions that a step of a video's time axis takes; the reference cuts the seconds to whole ones, and takes
  * two frames a second where it is not told. */
-static int32_t time_step(const ph_spec *spec, const ph_tile_layout *l) {
+static int64_t time_step(const ph_spec *spec, const ph_tile_layout *l) {
     if (!spec->packed.tokens_per_second) return 1;
     double seconds = l->grid_seconds > 0 ? l->grid_seconds : l->temporal / 2.0;
-    return (int32_t)(seconds < 1 << 20 ? seconds : 1 << 20) * spec->packed.tokens_per_second;
+    return (int64_t)(seconds < 1 << 20 ? seconds : 1 << 20) * spec->packed.tokens_per_second;
+}
+
+ph_rc ph_packed_image(const ph_spec *spec, const ph_tile_layout *tiles, ph_pieces *out, ph_err *err) {
+    int64_t step = time_step(spec, tiles), last = (tiles->grid_t - 1) * step;
+    if (last > POSITIONS_MAX)
+        return PH_FAIL(err, PH_ELIMIT,
+                       "a video of %d grids takes %lld positions in time, %lld each by the model's "
+                       "tokens_per_second (%d); the limit is %d: take fewer frames, or more a second",
+                       tiles->grid_t, (long long)last, (long long)step, spec->packed.tokens_per_second,
+                       POSITIONS_MAX);
+    return ph_pieces_run(out, ph_spec_tokens(spec, tiles), err);
 }
 
 int32_t ph_packed_place(const ph_spec *spec, const ph_tile_layout *l, int32_t from, int token,
                         int32_t out[3]) {
-    int32_t high = l->grid_h / l->merge, wide = l->grid_w / l->merge, step = time_step(spec, l);
+    int32_t high = l->grid_h / l->merge, wide = l->grid_w / l->merge, step;
+    step = l->grid_t > 1 ? (int32_t)time_step(spec, l) : 0; /* within 32 bits: ph_packed_image has looked */
     int32_t last = (l->grid_t - 1) * step;
     out[0] = from + token / (high * wide) * step;
     out[1] = from + token / wide % high;
