@@ -1,8 +1,24 @@
-/* cli_text.c - bytes for JSON: what is no UTF-8 becomes U+FFFD, since JSON has no other way to say it. */
+/* cli_text.c - sizes of pictures out of options; bytes for JSON: what is no UTF-8 becomes U+FFFD, since JSON
+ * has no other way to say it. */
 #include "cli/command.h"
 
 #include "text/bytebuf.h"
 #include "text/utf8.h"
+
+/* Digits alone, and no more than five: an int cannot wrap. */
+static const char *read_pixels(const char *at, int *out) {
+    int n = 0;
+    for (*out = 0; at[n] >= '0' && at[n] <= '9' && n < 5; n++) *out = 10 * *out + (at[n] - '0');
+    return *out ? at + n : NULL;
+}
+
+ph_rc ph_cli_read_image_size(const char *text, int *width, int *height, ph_err *err) {
+    const char *at = read_pixels(text, width);
+    if (at && *at == 'x' && (at = read_pixels(at + 1, height)) && !*at) return PH_OK;
+    return PH_FAIL(
+        err, PH_EUSAGE,
+        "--image-size takes WIDTHxHEIGHT in pixels, such as 1024x768, each from 1 to 99999, not '%s'", text);
+}
 
 json_t *ph_cli_text_json(const char *bytes, size_t n) {
     ph_bytes out = {0};

@@ -54,15 +54,6 @@ static ph_rc read_threads(job *j, ph_err *err) {
     }
 }
 
-static ph_rc read_size(job *j, ph_err *err) {
-    int used = 0;
-    if (!j->size) return PH_OK;
-    if (sscanf(j->size, "%5dx%5d%n", &j->how.image_width, &j->how.image_height, &used) != 2 ||
-        j->size[used] || j->how.image_width < 1 || j->how.image_height < 1)
-        return PH_FAIL(err, PH_EUSAGE, "--image-size takes WIDTHxHEIGHT such as 1024x768, not '%s'", j->size);
-    return PH_OK;
-}
-
 static void say(void *arg, const char *line) {
     const job *j = arg;
     if (!j->cli.is_quiet) fprintf(stderr, "pinhole bench: %s\n", line);
@@ -70,7 +61,7 @@ static void say(void *arg, const char *line) {
 
 static ph_rc settle(job *j, ph_err *err) {
     PH_TRY(read_threads(j, err));
-    PH_TRY(read_size(j, err));
+    if (j->size) PH_TRY(ph_cli_read_image_size(j->size, &j->how.image_width, &j->how.image_height, err));
     if (j->cli.images.n > 1) return PH_FAIL(err, PH_EUSAGE, "one --image at most, not %zu", j->cli.images.n);
     if (!(j->worse > 0 && j->worse <= 1))
         return PH_FAIL(err, PH_EUSAGE, "--worse takes a number above 0 and up to 1, not %g", j->worse);

@@ -189,14 +189,6 @@ static ph_rc judge(const job *j, ph_err *err) {
     return fits ? PH_OK : PH_FAIL(err, PH_EVERDICT, "%s wanted, %s given", want, have);
 }
 
-static ph_rc read_size(job *j, ph_err *err) {
-    if (!j->size) return PH_OK;
-    if (sscanf(j->size, "%dx%d", &j->cli.session.image_width, &j->cli.session.image_height) == 2 &&
-        j->cli.session.image_width > 0 && j->cli.session.image_height > 0)
-        return PH_OK;
-    return PH_FAIL(err, PH_EUSAGE, "--image-size takes WIDTHxHEIGHT in pixels, not '%s'", j->size);
-}
-
 /* Tokens of the picture that the plan is for, within the budget. */
 static ph_rc count_tokens(job *j, ph_err *err) {
     const ph_session_options *s = &j->cli.session;
@@ -239,7 +231,9 @@ static ph_rc check_forms(const job *j, ph_err *err) {
 
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(check_forms(j, err));
-    PH_TRY(read_size(j, err));
+    if (j->size)
+        PH_TRY(
+            ph_cli_read_image_size(j->size, &j->cli.session.image_width, &j->cli.session.image_height, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
     if (ph_cli_is_onnx(j->cli.model)) return inspect_onnx(j, err);
     if (j->axes) return PH_FAIL(err, PH_EUSAGE, "--axis is for ONNX files");

@@ -395,5 +395,19 @@ for line in "--version" "help" "run --help" "tokenize -p x" "inspect"; do
     [ $rc = 4 ] && grep -q 'standard output cannot be written' "$D/err" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$line to a full disk: exit $rc, $(head -n 1 "$D/err")"; }
 done
 
+# Options that do not say what they seem to: status 2, and the message names them.
+says() { # WORDS ARGUMENTS...
+    local words=$1
+    shift
+    "$PINHOLE" "$@" > "$D/out" 2> "$D/err"
+    rc=$?
+    [ $rc = 2 ] && grep -q -- "$words" "$D/err" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$*: exit $rc, $(head -n 1 "$D/err")"; }
+}
+for size in 4294967297x1 10x10z 0x5 -3x4 100000x1 " 1x1" 10 10x; do
+    says "image-size takes WIDTHxHEIGHT" inspect "--image-size=$size"
+    says "image-size takes WIDTHxHEIGHT" bench "--image-size=$size"
+done
+says "exclude each other" run --raw x -p y
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
