@@ -152,7 +152,7 @@ ph_rc            ph_cli_open_session(ph_cli *c, ph_err *err);
 ph_rc            ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
 void             ph_cli_close(ph_cli *c);
 
-ph_rc   ph_cli_check_video(const ph_cli *c, ph_err *err); /* PH_EUSAGE: no such rate of frames */
+ph_rc ph_cli_check_video(const ph_cli *c, ph_err *err); /* PH_EUSAGE: no such rate of frames */
 /* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none; PH_ELIMIT
  * they and those of the videos that are held already are more than PH_VIDEO_PIXELS_MAX pixels. */
 ph_rc   ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err);

@@ -60,8 +60,8 @@ static void be_apart(pid_t parent, int seconds) {
     limit(RLIMIT_CPU, (rlim_t)seconds, (rlim_t)seconds + 1);
 }
 
-/* Bytes beyond what is mapped now: ours, shared since the fork, and the libraries.  *given: how many it comes to,
- * less where this process has a limit already.  Without a limit nothing is decoded. */
+/* Bytes beyond what is mapped now: ours, shared since the fork, and the libraries.  *given: how many it comes
+ * to, less where this process has a limit already.  Without a limit nothing is decoded. */
 static ph_rc limit_memory(uint64_t bytes, uint64_t *given, ph_err *err) {
     *given = bytes;
 #if !defined(__SANITIZE_ADDRESS__)
