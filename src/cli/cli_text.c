@@ -5,19 +5,20 @@
 #include "text/bytebuf.h"
 #include "text/utf8.h"
 
-/* Digits alone, and no more than five: an int cannot wrap. */
-static const char *read_pixels(const char *at, int *out) {
-    int n = 0;
-    for (*out = 0; at[n] >= '0' && at[n] <= '9' && n < 5; n++) *out = 10 * *out + (at[n] - '0');
-    return *out ? at + n : NULL;
+/* Digits alone; NULL: beyond the range. */
+static const char *read_pixels(const char *at, int most, int *out) {
+    int64_t n = 0;
+    for (; *at >= '0' && *at <= '9' && n <= most; at++) n = 10 * n + (*at - '0');
+    *out = (int)(n <= most ? n : 0);
+    return *out ? at : NULL;
 }
 
-ph_rc ph_cli_read_image_size(const char *text, int *width, int *height, ph_err *err) {
-    const char *at = read_pixels(text, width);
-    if (at && *at == 'x' && (at = read_pixels(at + 1, height)) && !*at) return PH_OK;
-    return PH_FAIL(
-        err, PH_EUSAGE,
-        "--image-size takes WIDTHxHEIGHT in pixels, such as 1024x768, each from 1 to 99999, not '%s'", text);
+ph_rc ph_cli_read_image_size(const char *text, int most, int *width, int *height, ph_err *err) {
+    const char *at = read_pixels(text, most, width);
+    if (at && *at == 'x' && (at = read_pixels(at + 1, most, height)) && !*at) return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE,
+                   "--image-size takes WIDTHxHEIGHT in pixels, such as 1024x768, each from 1 to %d, not '%s'",
+                   most, text);
 }
 
 json_t *ph_cli_text_json(const char *bytes, size_t n) {

@@ -61,7 +61,8 @@ static void say(void *arg, const char *line) {
 
 static ph_rc settle(job *j, ph_err *err) {
     PH_TRY(read_threads(j, err));
-    if (j->size) PH_TRY(ph_cli_read_image_size(j->size, &j->how.image_width, &j->how.image_height, err));
+    if (j->size)
+        PH_TRY(ph_cli_read_image_size(j->size, 99999, &j->how.image_width, &j->how.image_height, err));
     if (j->cli.images.n > 1) return PH_FAIL(err, PH_EUSAGE, "one --image at most, not %zu", j->cli.images.n);
     if (!(j->worse > 0 && j->worse <= 1))
         return PH_FAIL(err, PH_EUSAGE, "--worse takes a number above 0 and up to 1, not %g", j->worse);

@@ -7,6 +7,7 @@
 #include "flow/session.h"
 #include "graph/op.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -232,8 +233,8 @@ static ph_rc check_forms(const job *j, ph_err *err) {
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(check_forms(j, err));
     if (j->size)
-        PH_TRY(
-            ph_cli_read_image_size(j->size, &j->cli.session.image_width, &j->cli.session.image_height, err));
+        PH_TRY(ph_cli_read_image_size(j->size, INT_MAX, &j->cli.session.image_width,
+                                      &j->cli.session.image_height, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
     if (ph_cli_is_onnx(j->cli.model)) return inspect_onnx(j, err);
     if (j->axes) return PH_FAIL(err, PH_EUSAGE, "--axis is for ONNX files");

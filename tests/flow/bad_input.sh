@@ -403,7 +403,7 @@ says() { # WORDS ARGUMENTS...
     rc=$?
     [ $rc = 2 ] && grep -q -- "$words" "$D/err" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$*: exit $rc, $(head -n 1 "$D/err")"; }
 }
-for size in 4294967297x1 10x10z 0x5 -3x4 100000x1 " 1x1" 10 10x; do
+for size in 4294967297x1 10x10z 0x5 -3x4 " 1x1" 10 10x; do
     says "image-size takes WIDTHxHEIGHT" inspect "--image-size=$size"
     says "image-size takes WIDTHxHEIGHT" bench "--image-size=$size"
 done
