@@ -132,6 +132,9 @@ void test_storage_fp8_golden(void) {
     CHECK(!s.form->check(&s, COLS, NULL));
     ph_storage_row(&s, 5, COLS, row);
     CHECK(fabsf(row[300] - 3) < 1e-6f);
+    /* A vector that has two scales a row is no table of them. */
+    s.plane[PH_PLANE_SCALE].n = s.plane[PH_PLANE_SCALE].row_stride = sizeof scale, s.group_rows = s.group = 0;
+    CHECK(s.form->check(&s, COLS, NULL));
 }
 
 void test_storage_factor_golden(void) {
