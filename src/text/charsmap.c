@@ -90,14 +90,21 @@ static ph_rc cluster(const charsmap *m, const uint8_t *in, size_t n, ph_bytes *o
     return PH_OK;
 }
 
+static size_t trie_bytes_of(const uint8_t *map) {
+    return (size_t)map[0] | (size_t)map[1] << 8 | (size_t)map[2] << 16 | (size_t)map[3] << 24;
+}
+
+ph_rc ph_precompiled_check(const uint8_t *map, size_t n_map, const char *where, ph_err *err) {
+    if (n_map < 4 || trie_bytes_of(map) <= n_map - 4) return PH_OK;
+    return PH_FAIL(err, PH_EFORMAT,
+                   "%s: normalizer: the character map's trie of %zu bytes does not fit its %zu bytes", where,
+                   trie_bytes_of(map), n_map);
+}
+
 ph_rc ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, size_t n, int is_prefixes,
                          ph_bytes *out, ph_err *err) {
     if (n_map < 4) return ph_bytes_push(out, in, n, err);
-    size_t trie_bytes = (size_t)map[0] | (size_t)map[1] << 8 | (size_t)map[2] << 16 | (size_t)map[3] << 24;
-    if (trie_bytes > n_map - 4)
-        return PH_FAIL(err, PH_EFORMAT,
-                       "normalizer: the character map's trie of %zu bytes does not fit its %zu bytes",
-                       trie_bytes, n_map);
+    size_t           trie_bytes = trie_bytes_of(map); /* checked when the tokenizer was opened */
     charsmap         m = {map + 4, map + 4 + trie_bytes, trie_bytes / 4, n_map - 4 - trie_bytes};
     utf8proc_int32_t before = -1, state = 0;
     size_t           begin = 0;

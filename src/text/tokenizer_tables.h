@@ -263,7 +263,10 @@ ph_rc    ph_pretokenize(const ph_tokenizer *t, ph_cuts *c, ph_cuts *spare, ph_er
 void     ph_cuts_close(ph_cuts *c);
 uint32_t ph_byte_glyph(uint8_t byte);        /* GPT-2's printable character for a byte */
 int      ph_glyph_byte(uint32_t code_point); /* -1: not one of them */
-/* is_prefixes: by longest keys, as the sentencepiece library; else by clusters, as tokenizer.json's users. */
+/* SentencePiece's character map.  Errors: PH_EFORMAT its trie does not fit it. */
+ph_rc ph_precompiled_check(const uint8_t *map, size_t n_map, const char *where, ph_err *err);
+/* A checked map over in.  is_prefixes: by longest keys, as the sentencepiece library; else by clusters, as
+ * tokenizer.json's users. */
 ph_rc ph_precompiled_map(const uint8_t *map, size_t n_map, const uint8_t *in, size_t n, int is_prefixes,
                          ph_bytes *out, ph_err *err);
 

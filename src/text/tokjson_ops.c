@@ -81,7 +81,7 @@ static ph_rc charsmap(ph_tok_build *b, const ph_json *j, ph_text_op *op, ph_err 
         PH_TRY(ph_build_text(b, &byte, 1, &one, err));
         op->a.n++;
     }
-    return PH_OK;
+    return op->a.n ? ph_precompiled_check(b->blob.at + op->a.at, op->a.n, b->where, err) : PH_OK;
 }
 
 /* BertNormalizer is cleaning, then accents, then case. */

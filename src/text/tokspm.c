@@ -211,6 +211,7 @@ static ph_rc pipeline(ph_tok_build *b, const spec *s, const ph_tok_config *c, ph
     if (!s->escape)
         return PH_FAIL(err, PH_EUNSUP, "%s: normalizer_spec.escape_whitespaces is false", b->where);
     if (s->n_charsmap) {
+        PH_TRY(ph_precompiled_check(s->charsmap, s->n_charsmap, b->where, err));
         PH_TRY(ph_build_op(b, t->norm_op, &t->n_norm_op, &op, err));
         op->kind = PH_OP_CHARSMAP;
         op->flag = 1; /* the library's own walk */

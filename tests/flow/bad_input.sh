@@ -212,6 +212,8 @@ copy pipedweights $G/vlm_llava15 && rm "$D/pipedweights/model.safetensors" && mk
 f=$(gguf theta) && poke "$f" $(($(at "$f" llama.rope.freq_base) + 4)) '\0\0\xc0\x7f'
 "$PINHOLE" convert $L -o "$D/values.gguf" --to gguf --bare > "$D/out" 2> "$D/err" && poke "$D/values.gguf" $(($(at "$D/values.gguf" llama.attention.value_length) + 4)) '\x07\0\0\0'
 
+edit charsmap $G/llm_qwen2_tied tokenizer.json 's/"type": "NFC"/"type": "Precompiled", "precompiled_charsmap": "BAAAUAAAAAAA"/'
+edit charsmap64 $G/llm_qwen2_tied tokenizer.json 's/"type": "NFC"/"type": "Precompiled", "precompiled_charsmap": "BA*A"/'
 edit blow $G/llm_qwen2_tied tokenizer.json 's/"type": "NFC"/"type": "Sequence", "normalizers": [REPLACE, REPLACE, REPLACE, REPLACE, REPLACE, REPLACE]/'
 sed -i 's/REPLACE/{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}/g' "$D/blow/tokenizer.json"
 for name in llm_qwen2_tied align_clip; do # weights of which none is a number

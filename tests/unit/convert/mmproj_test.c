@@ -30,7 +30,6 @@ static int convert(const char *in, const char *mmproj, const char *out, int to_g
     const ph_recipe_types types = {0};
     ph_convert_report     report;
     const ph_convert      c = {.in = in,
-                               .names = to_gguf ? PH_CONVERT_NAMES_GGUF : PH_CONVERT_NAMES_AUTO,
                                .mmproj = mmproj,
                                .out = out,
                                .types = &types,
