@@ -273,7 +273,7 @@ void test_cached_shared(void) {
         for (int to = 128; to >= 100; to -= 28) {
             ph_graph *g = graph_of(&o);
             ph_kv    *kv = cache_of(types[i]);
-            int       a, b;
+            int       a = 0, b = 0;
             CHECK(!ph_kv_begin(kv, &a, &err) && !ph_kv_begin(kv, &b, &err) &&
                   !ph_kv_extend(kv, a, 140, &err));
             fill(&one, 1, a, &o);
@@ -300,7 +300,7 @@ void test_cached_by_channel_refuses(void) {
     ph_kv      *kv;
     ph_err      err = {0};
     ph_kv_spec  spec = {layer, LAYERS, 1, 400, 400, PH_Q4_1, 63};
-    int         s;
+    int         s = 0;
     CHECK(!ph_kv_open(&kv, &spec, &err) && !ph_kv_begin(kv, &s, &err) && !ph_kv_extend(kv, s, 150, &err));
     fill(&one, 1, s, &o);
     CHECK(step(g, kv, &one, 0, 150, &err) == PH_ELIMIT && strstr(err.msg, "63"));
