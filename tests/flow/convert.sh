@@ -36,8 +36,14 @@ ln -s "$PWD/$S/images" "$D/set/images"
 nameless() {
     case $1 in align_clip | align_siglip | speech_whisper | vlm_blip2 | vlm_idefics1 | vlm_mllama) ;; *) return 1 ;; esac
 }
+# Under a sanitizer one model of a kind: the unit tests convert all of them there, in one process.
+left_out() {
+    [ -n "${PINHOLE_ASAN:-}" ] || return 1
+    case $1 in llm_llama_gqa_untied | llm_phi3_longrope | vlm_llava_next | vlm_qwen25vl | vlm_blip2 | speech_whisper) return 1 ;; esac
+}
 for m in "$S"/models/*; do
     m=${m##*/}
+    left_out "$m" && continue
     nameless "$m" && continue
     picture=() vision=()
     case $m in vlm_*) picture=(--image $S/images/scene.png) ;; esac
@@ -75,6 +81,7 @@ says() { # WORD FILE
 }
 for m in "$S"/models/*; do
     m=${m##*/}
+    left_out "$m" && continue
     names=(--names huggingface)
     if nameless "$m"; then
         names=()
