@@ -3,9 +3,10 @@
  * No handler: our operator of the same name takes the node as it is. */
 #include "graph/onnx/onnx_forms.h"
 
-#define POOL "auto_pad ceil_mode>=10 dilations>=10 kernel_shape pads strides"
-#define CONV "auto_pad dilations group kernel_shape pads strides"
-#define RNN  "activation_alpha activation_beta activations clip direction hidden_size layout>=14"
+#define POOL   "auto_pad ceil_mode>=10 dilations>=10 kernel_shape pads strides"
+#define CONV   "auto_pad dilations group kernel_shape pads strides"
+#define REDUCE "axes<18 keepdims noop_with_empty_axes>=18"
+#define RNN    "activation_alpha activation_beta activations clip direction hidden_size layout>=14"
 
 static const ph_oi_row rows[] = {
     {"", "Abs", 6, "", NULL},
@@ -115,16 +116,16 @@ static const ph_oi_row rows[] = {
     {"", "RNN", 7, RNN, ph_oi_recurrent},
     {"", "Range", 11, "", NULL},
     {"", "Reciprocal", 6, "", NULL},
-    {"", "ReduceL1", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
-    {"", "ReduceL2", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
-    {"", "ReduceLogSum", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
-    {"", "ReduceLogSumExp", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
-    {"", "ReduceMax", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
-    {"", "ReduceMean", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
-    {"", "ReduceMin", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
-    {"", "ReduceProd", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
+    {"", "ReduceL1", 1, REDUCE, ph_oi_reduce},
+    {"", "ReduceL2", 1, REDUCE, ph_oi_reduce},
+    {"", "ReduceLogSum", 1, REDUCE, ph_oi_reduce},
+    {"", "ReduceLogSumExp", 1, REDUCE, ph_oi_reduce},
+    {"", "ReduceMax", 1, REDUCE, ph_oi_reduce},
+    {"", "ReduceMean", 1, REDUCE, ph_oi_reduce},
+    {"", "ReduceMin", 1, REDUCE, ph_oi_reduce},
+    {"", "ReduceProd", 1, REDUCE, ph_oi_reduce},
     {"", "ReduceSum", 1, "axes<13 keepdims noop_with_empty_axes>=13", ph_oi_reduce},
-    {"", "ReduceSumSquare", 1, "axes<18 keepdims noop_with_empty_axes>=18", ph_oi_reduce},
+    {"", "ReduceSumSquare", 1, REDUCE, ph_oi_reduce},
     {"", "Relu", 6, "", NULL},
     {"", "Reshape", 5, "allowzero>=14", NULL},
     {"", "Resize", 10,

@@ -46,6 +46,5 @@ const ph_op ph_op_BatchNormalization = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__BatchNormalization.html",
 };

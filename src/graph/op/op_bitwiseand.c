@@ -8,13 +8,6 @@ static int whole(int64_t a, int64_t b, int64_t *out) {
 
 static const ph_binary each = {NULL, whole};
 
-static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
-    ph_dtype t = ph_in(g, n, 0)->dtype;
-    if (!ph_is_whole(t) || t == PH_BOOL)
-        return PH_FAIL(err, PH_EMISMATCH, "BitwiseAnd of %s", ph_dtype_name(t));
-    return ph_infer_binary(g, n, out, err);
-}
-
 static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
                   ph_err *err) {
     (void)g, (void)n;
@@ -29,7 +22,7 @@ const ph_op ph_op_BitwiseAnd = {
     .in_max = 2,
     .out_min = 1,
     .out_max = 1,
-    .infer = infer,
+    .infer = ph_infer_bits,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__BitwiseAnd.html",
 };

@@ -8,9 +8,7 @@ static int64_t whole(int64_t x) {
 static const ph_unary each = {NULL, whole};
 
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
-    ph_dtype t = ph_in(g, n, 0)->dtype;
-    if (!ph_is_whole(t) || t == PH_BOOL)
-        return PH_FAIL(err, PH_EMISMATCH, "BitwiseNot of %s", ph_dtype_name(t));
+    PH_TRY(ph_want_bits(g, n, err));
     return ph_infer_number(g, n, out, err);
 }
 

@@ -59,6 +59,5 @@ const ph_op ph_op_Clip = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__Clip.html",
 };

@@ -48,6 +48,5 @@ const ph_op ph_op_ConstantOfShape = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__ConstantOfShape.html",
 };

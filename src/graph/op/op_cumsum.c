@@ -51,6 +51,5 @@ const ph_op ph_op_CumSum = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__CumSum.html",
 };

@@ -49,6 +49,5 @@ const ph_op ph_op_DepthToSpace = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__DepthToSpace.html",
 };

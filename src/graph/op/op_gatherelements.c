@@ -58,6 +58,5 @@ const ph_op ph_op_GatherElements = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__GatherElements.html",
 };

@@ -63,6 +63,5 @@ const ph_op ph_op_GatherND = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__GatherND.html",
 };

@@ -57,6 +57,5 @@ const ph_op ph_op_GroupNormalization = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__GroupNormalization.html",
 };

@@ -106,6 +106,11 @@ ph_rc ph_infer_same(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *
     return PH_OK;
 }
 
+void ph_int_put(ph_array *a, int64_t i, int64_t v) {
+    size_t item = ph_dtype_bytes(a->dtype); /* little-endian: the low bytes come first */
+    memcpy((char *)a->data + (size_t)i * item, &v, item);
+}
+
 int64_t ph_span(const ph_array *a, int first, int last) {
     int64_t n = 1;
     for (int i = first; i < last; i++) n *= a->dim[i];
@@ -207,13 +212,12 @@ ph_rc ph_infer_binary(const ph_graph *g, const ph_node *n, ph_value *out, ph_err
 static ph_rc whole_binary(const ph_array *a, const ph_array *b, ph_array *out, const ph_binary *f, ph_walk *w,
                           ph_err *err) {
     int64_t count = ph_array_count(out);
-    size_t  item = ph_dtype_bytes(out->dtype);
     for (int64_t i = 0; i < count; i++, ph_walk_next(w)) {
         int64_t r;
         if (!f->whole(ph_int_at(a, w->at[0]), ph_int_at(b, w->at[1]), &r))
             return PH_FAIL(err, PH_EFORMAT,
                            "element %" PRId64 " of %" PRId64 ": a whole number divided by zero", i, count);
-        memcpy((char *)out->data + (size_t)i * item, &r, item); /* little-endian: the low bytes */
+        ph_int_put(out, i, r);
     }
     return PH_OK;
 }

@@ -34,6 +34,7 @@ ph_rc   ph_dense(ph_array *out, const ph_array *in, const ph_eval *e, ph_err *er
 ph_rc   ph_floats(const float **out, const ph_array *in, const ph_eval *e, ph_err *err);
 ph_rc   ph_scratch(float **out, int64_t n, const ph_eval *e, ph_err *err); /* n floats, not cleared */
 int64_t ph_int_at(const ph_array *dense, int64_t i);                       /* of any whole type, bool too */
+void    ph_int_put(ph_array *a, int64_t i, int64_t v);                     /* the low bytes */
 int64_t ph_span(const ph_array *a, int first, int last); /* product of dims first .. last-1 */
 
 /* An odometer over dim[rank] that keeps up to three offsets. */

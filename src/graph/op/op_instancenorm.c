@@ -50,6 +50,5 @@ const ph_op ph_op_InstanceNormalization = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__InstanceNormalization.html",
 };

@@ -32,6 +32,5 @@ const ph_op ph_op_IsInf = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__IsInf.html",
 };

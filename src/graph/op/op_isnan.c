@@ -13,7 +13,6 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
                   ph_err *err) {
     const float *x;
     int64_t      count = ph_array_count(out);
-
     (void)g, (void)n;
     PH_TRY(ph_floats(&x, &in[0], e, err));
     for (int64_t i = 0; i < count; i++) ((uint8_t *)out->data)[i] = (uint8_t)(isnan(x[i]) != 0);
@@ -30,6 +29,5 @@ const ph_op ph_op_IsNaN = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__IsNaN.html",
 };

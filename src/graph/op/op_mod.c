@@ -43,6 +43,5 @@ const ph_op ph_op_Mod = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__Mod.html",
 };

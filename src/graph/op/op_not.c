@@ -29,6 +29,5 @@ const ph_op ph_op_Not = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__Not.html",
 };

@@ -9,17 +9,18 @@ int ph_is_whole(ph_dtype t) {
            t == PH_U32 || t == PH_U64 || t == PH_BOOL;
 }
 
-void ph_int_put(ph_array *a, int64_t i, int64_t v) {
-    size_t item = ph_dtype_bytes(a->dtype); /* little-endian: the low bytes come first */
-    memcpy((char *)a->data + (size_t)i * item, &v, item);
-}
-
 ph_rc ph_want_number(const ph_graph *g, const ph_node *n, int i, ph_err *err) {
     const ph_value *v = ph_in(g, n, i);
     PH_TRY(ph_want(g, n, i, v ? v->dtype : PH_F32, -1, err));
     if (v->dtype == PH_F32 || ph_is_whole(v->dtype)) return PH_OK;
     return PH_FAIL(err, PH_EUNSUP, "%s: input %d (%s) is %s", n->op->name, i, v->name,
                    ph_dtype_name(v->dtype));
+}
+
+ph_rc ph_want_bits(const ph_graph *g, const ph_node *n, ph_err *err) {
+    ph_dtype t = ph_in(g, n, 0)->dtype;
+    if (ph_is_whole(t) && t != PH_BOOL) return PH_OK;
+    return PH_FAIL(err, PH_EMISMATCH, "%s of %s", n->op->name, ph_dtype_name(t));
 }
 
 /* ---- element by element ---- */
@@ -81,6 +82,11 @@ ph_rc ph_eval_compare(const ph_array *in, ph_array *out, const ph_compare *f, co
                 ? f->real(((const float *)a.data)[w.at[0]], ((const float *)b.data)[w.at[1]]) != 0
                 : f->whole(ph_int_at(&a, w.at[0]), ph_int_at(&b, w.at[1])) != 0;
     return PH_OK;
+}
+
+ph_rc ph_infer_bits(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
+    PH_TRY(ph_want_bits(g, n, err));
+    return ph_infer_binary(g, n, out, err);
 }
 
 ph_rc ph_infer_many(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {

@@ -7,10 +7,12 @@
 #include "graph/op/op_help.h"
 
 /* A type of whole numbers, PH_BOOL included. */
-int  ph_is_whole(ph_dtype t);
-void ph_int_put(ph_array *a, int64_t i, int64_t v); /* the low bytes */
+int ph_is_whole(ph_dtype t);
 /* Input i is f32 or whole numbers.  Errors: PH_EMISMATCH. */
 ph_rc ph_want_number(const ph_graph *g, const ph_node *n, int i, ph_err *err);
+
+/* Input 0 is whole numbers, PH_BOOL not among them.  Errors: PH_EMISMATCH. */
+ph_rc ph_want_bits(const ph_graph *g, const ph_node *n, ph_err *err);
 
 /* ---- element by element ---- */
 
@@ -34,6 +36,9 @@ ph_rc ph_infer_compare(const ph_graph *g, const ph_node *n, ph_value *out, ph_er
 ph_rc ph_eval_compare(const ph_array *in, ph_array *out, const ph_compare *f, const ph_eval *e, ph_err *err);
 /* The same for booleans only. */
 ph_rc ph_infer_logic(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err);
+
+/* ph_infer_binary of two that ph_want_bits takes. */
+ph_rc ph_infer_bits(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err);
 
 /* Any number of inputs of one type, broadcast, joined from the left. */
 ph_rc ph_infer_many(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err);

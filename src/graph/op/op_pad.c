@@ -111,6 +111,5 @@ const ph_op ph_op_Pad = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__Pad.html",
 };

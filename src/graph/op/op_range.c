@@ -92,6 +92,5 @@ const ph_op ph_op_Range = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__Range.html",
 };

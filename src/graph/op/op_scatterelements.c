@@ -64,6 +64,5 @@ const ph_op ph_op_ScatterElements = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__ScatterElements.html",
 };

@@ -1,11 +1,5 @@
 /* op_softmax.c - Softmax along one axis (opset 13); a row of -inf only gives zeros. */
-#include "graph/op/op_help.h"
-
-static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
-    int axis;
-    PH_TRY(ph_infer_same(g, n, out, err));
-    return ph_axis(ph_node_int(n, "axis", -1), out[0].shape.rank, &axis, err);
-}
+#include "graph/op/op_axis.h"
 
 /* The kernel wants rows: other axes are gathered into one row at a time. */
 static ph_rc strided(const ph_eval *e, float *y, const float *x, int64_t outer, int64_t n, int64_t inner,
@@ -44,7 +38,7 @@ const ph_op ph_op_Softmax = {
     .in_max = 1,
     .out_min = 1,
     .out_max = 1,
-    .infer = infer,
+    .infer = ph_infer_axis,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__Softmax.html",
 };

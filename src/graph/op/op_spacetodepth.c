@@ -48,6 +48,5 @@ const ph_op ph_op_SpaceToDepth = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__SpaceToDepth.html",
 };

@@ -91,6 +91,5 @@ const ph_op ph_op_TopK = {
     .out_max = 2,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__TopK.html",
 };

@@ -55,6 +55,5 @@ const ph_op ph_op_Trilu = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
-
     .source = "onnx.ai/onnx/operators/onnx__Trilu.html",
 };
