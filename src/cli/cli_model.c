@@ -233,6 +233,22 @@ void ph_cli_print_json(json_t *object) {
     json_decref(object);
 }
 
+void ph_cli_print_size(const char *what, size_t n, const char *about) {
+    char text[32];
+    ph_size_print(text, sizeof text, n);
+    printf("  %-12s %12s   %s\n", what, text, about);
+}
+
+ph_rc ph_cli_judge_size(uint64_t total, uint64_t budget, int is_json, ph_err *err) {
+    char have[32], want[32];
+    int  fits = total <= budget;
+    if (!budget) return PH_OK;
+    ph_size_print(want, sizeof want, total);
+    ph_size_print(have, sizeof have, budget);
+    if (!is_json) printf("\n%s\n  %s wanted, %s given\n", fits ? "it fits:" : "it does not fit:", want, have);
+    return fits ? PH_OK : PH_FAIL(err, PH_EVERDICT, "%s wanted, %s given", want, have);
+}
+
 json_t *ph_cli_memory_json(const ph_memory *m) {
     return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "total", (json_int_t)m->total, "input",
                      (json_int_t)m->input, "activations", (json_int_t)m->activations, "weights",

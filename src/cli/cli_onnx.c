@@ -114,12 +114,6 @@ static ph_rc plan(job *j, ph_err *err) {
     return PH_OK;
 }
 
-static void print_line(const char *what, size_t n, const char *about) {
-    char text[32];
-    ph_size_print(text, sizeof text, n);
-    printf("  %-12s %12s   %s\n", what, text, about);
-}
-
 static void print_plan(const job *j) {
     const ph_memory *m = &j->memory;
     printf("  graph        %zu node%s of ours\n", j->n_after, j->n_after == 1 ? "" : "s");
@@ -131,12 +125,13 @@ static void print_plan(const job *j) {
         printf("  axes         as numbers only (--axis; 1 by default, 0 for what is past): sums of axes have "
                "no symbol\n");
     printf("\nmemory for one run:\n");
-    print_line("input", m->input, "what the caller fills");
-    print_line("activations", m->activations, "values between steps");
-    print_line("weights", m->weights, "pages of the files that are read");
-    print_line("engine", m->engine, "workers' scratch, the program, the graph, weights that were turned");
-    print_line("base", m->base, "the process itself");
-    print_line("total", m->total, "");
+    ph_cli_print_size("input", m->input, "what the caller fills");
+    ph_cli_print_size("activations", m->activations, "values between steps");
+    ph_cli_print_size("weights", m->weights, "pages of the files that are read");
+    ph_cli_print_size("engine", m->engine,
+                      "workers' scratch, the program, the graph, weights that were turned");
+    ph_cli_print_size("base", m->base, "the process itself");
+    ph_cli_print_size("total", m->total, "");
 }
 
 /* ---- JSON ---- */
@@ -178,17 +173,6 @@ static void write_out(void *to, const char *text, size_t n) {
     fwrite(text, 1, n, to);
 }
 
-static ph_rc judge(const job *j, ph_err *err) {
-    char have[32], want[32];
-    if (!j->how->budget) return PH_OK;
-    int fits = j->memory.total <= j->how->budget;
-    ph_size_print(want, sizeof want, j->memory.total);
-    ph_size_print(have, sizeof have, j->how->budget);
-    if (!j->how->is_json)
-        printf("\n%s\n  %s wanted, %s given\n", fits ? "it fits:" : "it does not fit:", want, have);
-    return fits ? PH_OK : PH_FAIL(err, PH_EVERDICT, "%s wanted, %s given", want, have);
-}
-
 /* Shapes that symbols cannot hold are given as numbers: those of --axis. */
 static ph_rc with_numbers(job *j, ph_onnx_import_how *how) {
     ph_onnx_given *given = calloc(INPUTS_MAX, sizeof *given);
@@ -216,7 +200,8 @@ static ph_rc work(job *j, ph_err *err) {
         print_json(j, rc && err ? err->msg : NULL);
     else if (!rc)
         print_plan(j);
-    return rc || j->how->is_graph ? rc : judge(j, err);
+    return rc || j->how->is_graph ? rc
+                                  : ph_cli_judge_size(j->memory.total, j->how->budget, j->how->is_json, err);
 }
 
 ph_rc ph_cli_inspect_onnx(const ph_cli_onnx *how, ph_err *err) {

@@ -24,12 +24,6 @@ static void bytes(char out[32], size_t n) {
     ph_size_print(out, 32, n);
 }
 
-static void print_line(const char *what, size_t n, const char *about) {
-    char text[32];
-    bytes(text, n);
-    printf("  %-12s %12s   %s\n", what, text, about);
-}
-
 static void print_memory(const job *j) {
     const ph_plan   *p = &j->plan;
     const ph_memory *m = &p->peak;
@@ -40,16 +34,16 @@ static void print_memory(const job *j) {
            l->context, l->context == 1 ? "" : "s", l->sequences, l->sequences == 1 ? "" : "s", l->images,
            l->images == 1 ? "" : "s", l->chunk, l->threads, l->threads == 1 ? "" : "s");
     if (j->image_tokens) printf("  a picture takes %d tokens of it\n", j->image_tokens);
-    print_line("input", m->input, "pictures, tiles, ids, rows; padding");
-    print_line("activations", m->activations, "values between steps");
-    print_line("weights", m->weights, "pages of the files that are read");
-    print_line("engine", m->engine, "workers' scratch, programs, widened norms");
-    print_line("reserve", m->reserve, "rest of the cache's pages, for lengths that vary");
-    print_line("pools", m->pools, "visual tokens, sampling, a turn's tables");
-    print_line("kv", m->kv, "keys and values of the context");
-    print_line("tokenizer", m->tokenizer, "its tables");
-    print_line("base", m->base, "the process itself");
-    print_line("total", m->total, "");
+    ph_cli_print_size("input", m->input, "pictures, tiles, ids, rows; padding");
+    ph_cli_print_size("activations", m->activations, "values between steps");
+    ph_cli_print_size("weights", m->weights, "pages of the files that are read");
+    ph_cli_print_size("engine", m->engine, "workers' scratch, programs, widened norms");
+    ph_cli_print_size("reserve", m->reserve, "rest of the cache's pages, for lengths that vary");
+    ph_cli_print_size("pools", m->pools, "visual tokens, sampling, a turn's tables");
+    ph_cli_print_size("kv", m->kv, "keys and values of the context");
+    ph_cli_print_size("tokenizer", m->tokenizer, "its tables");
+    ph_cli_print_size("base", m->base, "the process itself");
+    ph_cli_print_size("total", m->total, "");
     printf("  the peak is the phase '%s'\n", ph_phase_name[p->peak_phase]);
     if (!j->cli.opened->video_recipe.kind) return;
     bytes(decoder, PH_VIDEO_MEMORY);
@@ -177,17 +171,9 @@ static void print_json(const job *j, int fits) {
 }
 
 static ph_rc judge(const job *j, ph_err *err) {
-    char   have[32], want[32];
     size_t total = j->plan.peak.total;
-    int    fits = !j->budget || total <= j->budget;
-    bytes(want, total);
-    bytes(have, j->budget);
-    if (j->cli.is_json)
-        print_json(j, fits);
-    else if (j->budget)
-        printf("\n%s\n", fits ? "it fits:" : "it does not fit:");
-    if (!j->cli.is_json && j->budget) printf("  %s wanted, %s given\n", want, have);
-    return fits ? PH_OK : PH_FAIL(err, PH_EVERDICT, "%s wanted, %s given", want, have);
+    if (j->cli.is_json) print_json(j, !j->budget || total <= j->budget);
+    return ph_cli_judge_size(total, j->budget, j->cli.is_json, err);
 }
 
 /* Tokens of the picture that the plan is for, within the budget. */

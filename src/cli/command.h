@@ -182,6 +182,11 @@ ph_rc ph_cli_read_image_size(const char *text, int most, int *width, int *height
 void    ph_cli_complain(const char *command, const ph_err *err);
 void    ph_cli_print_json(json_t *object); /* one line; takes the reference */
 json_t *ph_cli_memory_json(const ph_memory *m);
+/* "  weights        14.50 MB   about it" */
+void ph_cli_print_size(const char *what, size_t n, const char *about);
+/* Does it fit a budget?  0: there is none.  Says so on standard output unless is_json.  Errors: PH_EVERDICT
+ * it does not. */
+ph_rc   ph_cli_judge_size(uint64_t total, uint64_t budget, int is_json, ph_err *err);
 json_t *ph_cli_text_json(const char *bytes, size_t n); /* bytes that are no UTF-8 become U+FFFD */
 
 #endif

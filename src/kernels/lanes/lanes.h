@@ -27,22 +27,10 @@
 #define PH_KERNELS_LANES_LANES_H
 
 #include "base/asan.h"
+#include "kernels/inline.h"
 
 #include <float.h>
 #include <math.h>
-
-/* Inlining makes constants of the tile shapes and types.  Under a sanitizer every load carries a
- * test, the unrolled bodies grow past what compilers handle in a minute, and speed is not the point. */
-#if defined(__SANITIZE_ADDRESS__)
-#define INLINE static inline
-#define UNROLL
-#elif defined(__clang__)
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
 
 #include "kernels/lanes/lanes_act.h"
 #include "kernels/lanes/lanes_attend.h"

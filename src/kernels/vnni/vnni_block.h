@@ -11,21 +11,11 @@
 #define PH_KERNELS_VNNI_VNNI_BLOCK_H
 
 #include "base/asan.h"
+#include "kernels/inline.h"
 
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define INLINE static inline
-#define UNROLL
-#elif defined(__clang__)
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
 
 enum { PART = 32, LANES = 16 };
 
