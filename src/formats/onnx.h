@@ -34,13 +34,14 @@ enum {
 };
 
 typedef struct ph_onnx_tensor {
-    const char *name;  /* "" inside attributes, mostly */
-    int         type;  /* TensorProto.DataType */
-    ph_dtype    dtype; /* PH_N_DTYPES: none of ours (texts, complex numbers, 8-bit floats); 4 bits: U8, I8 */
-    int         is_nibbles; /* two elements a byte, the lower half first */
-    int         rank;
-    int64_t     dim[PH_ONNX_RANK_MAX], count; /* outermost first; elements */
-    const uint8_t *bytes;                     /* unaligned; lives as long as the ph_onnx.  NULL: no numbers */
+    const char *name; /* "" inside attributes, mostly */
+    int         type; /* TensorProto.DataType */
+    ph_dtype dtype; /* PH_N_DTYPES: none of ours (texts, complex numbers; 8-bit floats are not taken); 4 bits:
+                       U8, I8 */
+    int            is_nibbles; /* two elements a byte, the lower half first */
+    int            rank;
+    int64_t        dim[PH_ONNX_RANK_MAX], count; /* outermost first; elements */
+    const uint8_t *bytes; /* unaligned; lives as long as the ph_onnx.  NULL: no numbers */
     size_t         n_bytes;
     size_t         at; /* byte of the file where the tensor's message begins */
 } ph_onnx_tensor;

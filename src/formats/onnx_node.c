@@ -5,27 +5,6 @@
 
 /* ---- attributes ---- */
 
-static int is_varints(unsigned number) {
-    return number == 8;
-}
-
-/* Numbers in one occurrence of floats (7) or ints (8): packed or alone. */
-static ph_rc count_numbers(const ph_pb *m, const ph_pb_field *f, size_t *n, ph_err *err) {
-    if (f->wire == (is_varints(f->number) ? PH_PB_VARINT : PH_PB_FIXED32)) {
-        ++*n;
-        return PH_OK;
-    }
-    PH_TRY(ph_onnx_wire(m, f, PH_PB_BYTES, "an attribute's list", err));
-    if (is_varints(f->number))
-        for (size_t i = 0; i < f->n; i++) *n += f->at[i] < 0x80;
-    else if (f->n % 4)
-        return PH_FAIL(err, PH_EFORMAT, "%.120s: byte %zu: %zu bytes are no list of floats", m->name,
-                       (size_t)(f->at - m->base), f->n);
-    else
-        *n += f->n / 4;
-    return PH_OK;
-}
-
 static double real_at(const uint8_t *p) {
     float x;
     memcpy(&x, p, sizeof x);
@@ -64,8 +43,8 @@ static ph_rc open_lists(ph_onnx_reader *r, ph_pb m, lists *l, ph_err *err) {
     for (;;) {
         PH_TRY(ph_pb_next(&m, &f, &more, err));
         if (!more) break;
-        if (f.number == 7) PH_TRY(count_numbers(&m, &f, &floats, err));
-        if (f.number == 8) PH_TRY(count_numbers(&m, &f, &ints, err));
+        if (f.number == 7) PH_TRY(ph_onnx_count_numbers(&m, &f, 4, "an attribute's list", &floats, err));
+        if (f.number == 8) PH_TRY(ph_onnx_count_numbers(&m, &f, 0, "an attribute's list", &ints, err));
         texts += f.number == 9;
     }
     PH_TRY(ph_onnx_table(r, &l->ints, ints, sizeof *l->ints, err));

@@ -27,6 +27,9 @@ ph_rc ph_onnx_table(ph_onnx_reader *r, void *out_p, size_t n, size_t item, ph_er
 ph_rc ph_onnx_text(ph_onnx_reader *r, const ph_pb *m, const ph_pb_field *f, const char **out, ph_err *err);
 /* The field has this wire type.  Errors: PH_EFORMAT. */
 ph_rc ph_onnx_wire(const ph_pb *m, const ph_pb_field *f, unsigned wire, const char *what, ph_err *err);
+/* More numbers in *n: those of one occurrence of a list, packed or alone; item: bytes of each, 0 varints. */
+ph_rc ph_onnx_count_numbers(const ph_pb *m, const ph_pb_field *f, size_t item, const char *what, size_t *n,
+                            ph_err *err);
 ph_rc ph_onnx_read_tensor(ph_onnx_reader *r, ph_pb m, ph_onnx_tensor *out, ph_err *err);
 
 #endif

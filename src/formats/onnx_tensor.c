@@ -58,7 +58,7 @@ typedef struct parts {
     ph_pb_field raw;
     ph_pb_field list; /* the last typed field, when it is packed */
     int         has_raw, is_external, n_lists;
-    uint64_t    n_numbers; /* in all typed fields */
+    size_t      n_numbers; /* in all typed fields */
     const char *location;
     uint64_t    offset, length;
     int         has_length;
@@ -91,15 +91,14 @@ static ph_rc read_dims(const ph_pb *m, const ph_pb_field *f, ph_onnx_tensor *t, 
     return PH_OK;
 }
 
-/* Numbers in one occurrence of a typed field. */
-static ph_rc count_list(const ph_pb *m, const ph_pb_field *f, uint64_t *n, ph_err *err) {
-    size_t   item = item_of(f->number);
+ph_rc ph_onnx_count_numbers(const ph_pb *m, const ph_pb_field *f, size_t item, const char *what, size_t *n,
+                            ph_err *err) {
     unsigned alone = item == 4 ? PH_PB_FIXED32 : item == 8 ? PH_PB_FIXED64 : PH_PB_VARINT;
     if (f->wire == alone) {
         ++*n;
         return PH_OK;
     }
-    PH_TRY(ph_onnx_wire(m, f, PH_PB_BYTES, "a list of numbers", err));
+    PH_TRY(ph_onnx_wire(m, f, PH_PB_BYTES, what, err));
     if (item && f->n % item)
         return PH_FAIL(err, PH_EFORMAT, "%.120s: byte %zu: %zu bytes are no list of numbers of %zu", m->name,
                        (size_t)(f->at - m->base), f->n, item);
@@ -179,7 +178,7 @@ static ph_rc read_parts(ph_onnx_reader *r, ph_pb m, ph_onnx_tensor *t, parts *p,
             p->has_raw = 1;
         }
         if (is_list(f.number)) {
-            PH_TRY(count_list(&m, &f, &p->n_numbers, err));
+            PH_TRY(ph_onnx_count_numbers(&m, &f, item_of(f.number), "a list of numbers", &p->n_numbers, err));
             p->list = f;
             p->n_lists++;
         }

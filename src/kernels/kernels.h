@@ -75,8 +75,8 @@ ph_rows16 ph_rows16_in(void *memory, size_t rows, size_t k);
  *                   s = scale * q[i] . k[j];  if (softcap > 0) s = softcap * tanh(s / softcap)
  *                   (m, l, acc)[i] absorb (s, v[j])
  *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride,
- *               stored as T (strides are multiples of its block; a row's last block may be partly empty,
- *               with zeros); m, l: [n_q]; acc: [n_q, dv], packed.  Q4_1 alone has its keys by channel:
+ *               stored as T (strides are multiples of its block; a row's last block is whole in memory:
+ *               what stands behind the row is read, meets nothing, and is finite where the row is); m, l: [n_q]; acc: [n_q, dv], packed.  Q4_1 alone has its keys by channel:
  *               k: [d, 64] stride k_stride, all 64 keys readable whatever lo and hi are.
  *               Stored numbers are widened with at most one rounding.
  *               Start with m = -INFINITY, l = 0, acc = 0; the answer is acc / l after the last block (l = 0:

@@ -167,12 +167,16 @@ static ph_rc take_scales(ph_builder *b, part *t, int *value, ph_err *err) {
     return PH_OK;
 }
 
+static size_t rows_of(const ph_native *p, const fused *f, const int64_t *size) {
+    int rank = ph_native_graph(p)->value[f->x_value].shape.rank;
+    return ph_native_count(p, size, f->x_value, 0, rank - 1);
+}
+
 /* A norm of whole rows of the result, and the sum behind it.  *value moves behind both; *before is the norm's
  * input. */
 static ph_rc take_post(ph_builder *b, const fused *f, part *t, int *value, int *before, ph_err *err) {
-    int    norm = only_use(b, *value), other;
-    size_t most;
-    void  *left;
+    int   norm = only_use(b, *value), other;
+    void *left;
     if (norm < 0 || b->is_done[norm] || !ph_norm_can(b->g, norm) || !ph_build_fuses(b, PH_FUSE_post))
         return PH_OK;
     if ((other = residual_of(b, b->g->node[norm].out[0])) < 0) return PH_OK;
@@ -180,8 +184,7 @@ static ph_rc take_post(ph_builder *b, const fused *f, part *t, int *value, int *
     PH_TRY(ph_build_buffer(b, other, &t->residual, err));
     /* No run has more rows, and a block of them is all or at least two. */
     PH_TRY(ph_native_sizes(b->p, &b->p->base.max, b->p->size, err));
-    PH_TRY(ph_native_bytes(b->p, b->p->size, f->x_value, &most, err));
-    PH_TRY(ph_build_carve(b, &left, most / (f->k * sizeof(float)) / 2 + 1, sizeof *t->left, err));
+    PH_TRY(ph_build_carve(b, &left, rows_of(b->p, f, b->p->size) / 2 + 1, sizeof *t->left, err));
     t->left = left;
     *before = *value;
     pass(b, value);
@@ -304,11 +307,6 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
 
 static size_t at_most(size_t a, size_t b) {
     return a < b ? a : b;
-}
-
-static size_t rows_of(const ph_native *p, const fused *f, const int64_t *size) {
-    int rank = ph_native_graph(p)->value[f->x_value].shape.rank;
-    return ph_native_count(p, size, f->x_value, 0, rank - 1);
 }
 
 static size_t row_block_of(const fused *f, size_t rows) {

@@ -109,8 +109,7 @@ ph_rc ph_oi_mvn(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 
 /* ---- activations ---- */
 
-/* [before axis, from axis on] as a matrix; 0: symbols do not allow it. */
-static int as_matrix(const ph_shape *s, int64_t axis, ph_shape *to) {
+int ph_oi_as_matrix(const ph_shape *s, int64_t axis, ph_shape *to) {
     *to = ph_shape_of(2, ph_dim_of(1), ph_dim_of(1));
     for (int i = 0; i < s->rank; i++)
         if (!ph_dim_mul(to->dim[i >= axis], s->dim[i], &to->dim[i >= axis])) return 0;
@@ -125,7 +124,7 @@ ph_rc ph_oi_softmax(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     if (o->opset >= 13 || (axis < 0 ? axis + shape.rank : axis) == shape.rank - 1)
         return ph_oi_emit(o, n, n->op, PH_IN(x), PH_ATTRS(PH_INT("axis", axis)), err);
     if (axis < 0) axis += shape.rank;
-    if (axis < 0 || axis > shape.rank || !as_matrix(&shape, axis, &to))
+    if (axis < 0 || axis > shape.rank || !ph_oi_as_matrix(&shape, axis, &to))
         return ph_oi_fail(o, err, PH_EUNSUP, "%s over the axes from %lld on", n->op, (long long)axis);
     int y = ph_oi_make(o, n->op, PH_IN(ph_oi_reshape(o, x, &to)), PH_ATTRS(PH_INT("axis", -1)));
     ph_oi_set(o, n, 0, ph_oi_reshape(o, y, &shape));
@@ -174,7 +173,7 @@ ph_rc ph_oi_layernorm(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
         return ph_oi_fail(o, err, PH_EMISMATCH, "axis %lld of an array of rank %d", (long long)axis, s.rank);
     if (ph_oi_has_out(n, 1) || ph_oi_has_out(n, 2)) return with_statistics(o, n, axis, epsilon.f, err);
     if (axis == s.rank - 1) return ph_oi_emit(o, n, n->op, PH_IN(x, scale, bias), &epsilon, 1, err);
-    if (!as_matrix(&s, axis, &to)) return ph_oi_fail(o, err, PH_EUNSUP, "%s over symbolic axes", n->op);
+    if (!ph_oi_as_matrix(&s, axis, &to)) return ph_oi_fail(o, err, PH_EUNSUP, "%s over symbolic axes", n->op);
     ph_shape line = ph_shape_of(1, to.dim[1]);
     x = ph_oi_reshape(o, x, &to);
     scale = ph_oi_reshape(o, scale, &line);
@@ -231,16 +230,8 @@ ph_rc ph_oi_maxpool(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
         return ph_oi_plain(o, n, "MaxPool", err);
     int64_t to = o->g->value[x].dtype == PH_U8 ? PH_ONNX_UINT8 : PH_ONNX_INT8;
     int     y = ph_oi_make(o, "Cast", PH_IN(x), PH_ATTRS(PH_INT("to", PH_ONNX_FLOAT)));
-    y = ph_oi_plain_on(o, n, "MaxPool", y);
+    y = ph_oi_plain_on(o, n, "MaxPool", PH_IN(y));
     return ph_oi_emit(o, n, "Cast", PH_IN(y), PH_ATTRS(PH_INT("to", to)), err);
-}
-
-ph_rc ph_oi_conv(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
-    return ph_oi_plain(o, n, n->op, err);
-}
-
-ph_rc ph_oi_conv_transpose(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
-    return ph_oi_plain(o, n, n->op, err);
 }
 
 /* ---- recurrent ---- */
@@ -304,22 +295,15 @@ ph_rc ph_oi_qlinear_matmul(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 }
 
 ph_rc ph_oi_qlinear_conv(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
-    ph_attr  attr[8];
-    int      in[9], count = 0;
+    int      in[9];
     ph_shape column = {0};
     for (size_t i = 0; i < 9; i++) in[i] = ph_oi_in(o, n, i);
     if (o->g->rc || n->n_in < 8 || ph_oi_shape(o, in[3])->rank < 3)
         return ph_oi_fail(o, err, PH_EMISMATCH, "QLinearConv wants eight inputs, and filters [O, C, ..]");
-    for (size_t i = 0; i < n->n_attrs && count < 8; i++) {
-        const ph_onnx_attr *a = ph_oi_attr(o, n, n->attr[i].name);
-        if (a && a->type == PH_ONNX_A_INTS) attr[count++] = PH_INTS(n->attr[i].name, a->ints, a->n);
-        if (a && a->type == PH_ONNX_A_INT) attr[count++] = PH_INT(n->attr[i].name, a->i);
-        if (a && a->type == PH_ONNX_A_TEXT) attr[count++] = PH_TEXT(n->attr[i].name, a->text);
-    }
     column.rank = ph_oi_shape(o, in[3])->rank - 1;
     for (int i = 0; i < column.rank; i++) column.dim[i] = ph_dim_of(1);
     column.dim[0] = ph_oi_shape(o, in[3])->dim[0];
-    int acc = ph_oi_make(o, "ConvInteger", PH_IN(in[0], in[3], in[2], in[5]), attr, count);
+    int acc = ph_oi_plain_on(o, n, "ConvInteger", PH_IN(in[0], in[3], in[2], in[5]));
     if (in[8] >= 0) acc = ph_oi_make(o, "Add", PH_IN(acc, ph_oi_reshape(o, in[8], &column)), PH_NO_ATTRS);
     const ph_shape *s = ph_oi_shape(o, in[4]);
     if (s->rank == 1 && ph_dim_same(s->dim[0], column.dim[0])) in[4] = ph_oi_reshape(o, in[4], &column);

@@ -110,8 +110,10 @@ ph_rc ph_oi_emit(ph_oi *o, const ph_onnx_node *n, const char *op, const int *in,
                  const ph_attr *attr, int n_attr, ph_err *err);
 /* The same with the node's own inputs and attributes (those of the row's list that our operators know). */
 ph_rc ph_oi_plain(ph_oi *o, const ph_onnx_node *n, const char *op, ph_err *err);
-/* A helper value: our operator with this input and the node's own attributes. */
-int ph_oi_plain_on(ph_oi *o, const ph_onnx_node *n, const char *op, int x);
+/* A helper value: our operator with these inputs and the node's own attributes. */
+int ph_oi_plain_on(ph_oi *o, const ph_onnx_node *n, const char *op, const int *in, int n_in);
+/* [before axis, from axis on] as a matrix; 0: symbols do not allow it. */
+int ph_oi_as_matrix(const ph_shape *s, int64_t axis, ph_shape *to);
 /* The graph's sticky error, or none. */
 ph_rc ph_oi_done(ph_oi *o, ph_err *err);
 ph_rc ph_oi_fail(ph_oi *o, ph_err *err, ph_rc rc, const char *fmt, ...) __attribute__((format(printf, 4, 5)));

@@ -319,9 +319,9 @@ ph_rc ph_oi_plain(ph_oi *o, const ph_onnx_node *n, const char *op, ph_err *err) 
     return ph_oi_emit(o, n, op, in, (int)n->n_in, attr, our_attrs(o, n, attr), err);
 }
 
-int ph_oi_plain_on(ph_oi *o, const ph_onnx_node *n, const char *op, int x) {
+int ph_oi_plain_on(ph_oi *o, const ph_onnx_node *n, const char *op, const int *in, int n_in) {
     ph_attr attr[ATTRS_MAX];
-    return ph_oi_make(o, op, &x, 1, attr, our_attrs(o, n, attr));
+    return ph_oi_make(o, op, in, n_in, attr, our_attrs(o, n, attr));
 }
 
 /* ---- products ---- */

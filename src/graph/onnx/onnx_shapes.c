@@ -173,13 +173,12 @@ ph_rc ph_oi_flatten(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     int             x = ph_oi_in(o, n, 0);
     const ph_shape *s = ph_oi_shape(o, x);
     int64_t         axis = ph_oi_int(o, n, "axis", 1);
-    ph_shape        to = ph_shape_of(2, ph_dim_of(1), ph_dim_of(1));
+    ph_shape        to;
     if (axis < 0) axis += s->rank;
     if (axis < 0 || axis > s->rank)
         return ph_oi_fail(o, err, PH_EMISMATCH, "Flatten at axis %lld", (long long)axis);
-    for (int i = 0; i < s->rank; i++)
-        if (!ph_dim_mul(to.dim[i >= axis], s->dim[i], &to.dim[i >= axis]))
-            return ph_oi_fail(o, err, PH_EUNSUP, "Flatten of these symbolic dimensions");
+    if (!ph_oi_as_matrix(s, axis, &to))
+        return ph_oi_fail(o, err, PH_EUNSUP, "Flatten of these symbolic dimensions");
     return ph_oi_emit(o, n, "Reshape", PH_IN(x, ph_oi_shape_list(o, &to)), PH_ATTRS(PH_INT("allowzero", 1)),
                       err);
 }
