@@ -146,6 +146,11 @@ ph_rc ph_file_lock(const ph_file *f, const char *name, ph_err *err) {
                    tail(name), f->n, strerror(why), (uintmax_t)limit.rlim_cur);
 }
 
+int ph_name_ends_with(const char *name, const char *tail) {
+    size_t n = strlen(name), m = strlen(tail);
+    return n >= m && !strcmp(name + n - m, tail);
+}
+
 /* Why the name may not be used at all; NULL: its text is in order. */
 static const char *name_fault(const char *name) {
     if (!*name) return "it is empty";

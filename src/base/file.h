@@ -50,6 +50,7 @@ ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err);
  * the pages stay. */
 void ph_file_forget(const ph_file *f, size_t n);
 
+int ph_name_ends_with(const char *name, const char *tail);
 int ph_path_is_dir(const char *path);
 int ph_path_is_file(const char *path);
 int ph_path_is_there(const char *path);     /* whatever it is */

@@ -23,7 +23,7 @@ void ph_cli_init(ph_cli *c) {
     c->sampling.top_p = 1;
 }
 
-static void copy_rows(ph_option *to, const ph_option *from, size_t n) {
+void ph_cli_copy_rows(ph_option *to, const ph_option *from, size_t n) {
     memcpy(to, from, n * sizeof *from);
     memset(&to[n], 0, sizeof *to);
 }
@@ -44,7 +44,7 @@ void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
         {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &c->is_json},
         {"--quiet", 'q', NULL, "no warnings", PH_OPTION_FLAG, &c->is_quiet},
     };
-    copy_rows(rows, r, sizeof r / sizeof *r);
+    ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
 }
 
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
@@ -81,7 +81,7 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
             {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)",
              PH_OPTION_U64(0, INT32_MAX), &c->max_pixels},
     };
-    copy_rows(rows, r, sizeof r / sizeof *r);
+    ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
 }
 
 void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
@@ -101,7 +101,7 @@ void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
         {"--seed", 0, "N", "of the random numbers; the same seed gives the same answer",
          PH_OPTION_U64(0, UINT64_MAX), &s->seed},
     };
-    copy_rows(rows, r, sizeof r / sizeof *r);
+    ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
 }
 
 /* Where the built-in model is: PINHOLE_MODEL, beside a build folder, or where `make install` puts it. */
@@ -207,7 +207,6 @@ ph_rc ph_cli_settle(ph_cli *c, ph_err *err) {
 }
 
 ph_rc ph_cli_open_session(ph_cli *c, ph_err *err) {
-    PH_TRY(ph_cli_settle(c, err));
     return ph_session_open(&c->running, c->opened, &c->session, err);
 }
 

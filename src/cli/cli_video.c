@@ -37,7 +37,6 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
     *out = NULL;
     if (!c->opened->video_recipe.kind)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no videos: give pictures of it with --image", c->path);
-    PH_TRY(ph_cli_check_video(c, err));
     if (!left)
         return PH_FAIL(err, PH_ELIMIT, "the videos before %s hold all %d million pixels that frames may have",
                        path, PH_VIDEO_PIXELS_MAX / 1000000);
@@ -85,9 +84,8 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
         {"--video-memory", 0, "SIZE",
          "the decoder, a process of its own, takes SIZE of memory at most (2GiB)", PH_OPTION_SIZE,
          &c->video_memory},
-        {0},
     };
-    for (size_t i = 0; i < sizeof r / sizeof *r; i++) rows[i] = r[i];
+    ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
 }
 
 void ph_cli_free_video(ph_cli *c, ph_video *v) {

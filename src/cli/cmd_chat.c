@@ -221,6 +221,7 @@ static ph_rc talk(job *j, ph_err *err) {
 
 static ph_rc work(job *j, ph_err *err) {
     struct sigaction action = {.sa_handler = interrupted};
+    PH_TRY(ph_cli_settle(&j->cli, err));
     PH_TRY(ph_arena_open_growing(&j->arena, 64 << 10, err));
     for (size_t i = 0; i < j->cli.images.n; i++) PH_TRY(add_picture(j, j->cli.images.at[i], 0, err));
     PH_TRY(ph_cli_open_model(&j->cli, err));

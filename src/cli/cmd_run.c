@@ -157,6 +157,7 @@ static ph_rc gather(job *j, ph_err *err) {
 
 static ph_rc work(job *j, ph_err *err) {
     struct sigaction action = {.sa_handler = interrupted, .sa_flags = (int)SA_RESETHAND};
+    PH_TRY(ph_cli_settle(&j->cli, err));
     /* Pictures first: a wrong path is said before a model is opened. */
     PH_TRY(ph_cli_open_images(&j->cli, err));
     if (j->audio) PH_TRY(ph_file_open(&j->sound, j->audio, err));

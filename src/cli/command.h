@@ -137,6 +137,7 @@ typedef struct ph_cli {
 /* Option groups that fill a ph_cli; rows of static storage duration inside `rows` of at least 16. */
 enum { PH_CLI_ROWS_MAX = 24 };
 void ph_cli_init(ph_cli *c);
+void ph_cli_copy_rows(ph_option *to, const ph_option *from, size_t n); /* and the end row behind them */
 void ph_cli_model_options(ph_cli   *c,
                           ph_option rows[PH_CLI_ROWS_MAX]); /* -m --mmproj --chat-template --json ... */
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* -t -c --engine --alpha ... */
@@ -146,10 +147,10 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 
 /* What the options of a model say, once they are read. */
 ph_model_options ph_cli_model_how(const ph_cli *c);
-ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
-ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
-ph_rc            ph_cli_open_session(ph_cli *c, ph_err *err);
-ph_rc            ph_cli_open_images(ph_cli *c, ph_err *err); /* map the files of --image */
+ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err);   /* -m, or the built-in model */
+ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);       /* read the words of --engine, --alpha, --kv */
+ph_rc            ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
+ph_rc            ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */
 void             ph_cli_close(ph_cli *c);
 
 ph_rc ph_cli_check_video(const ph_cli *c, ph_err *err); /* PH_EUSAGE: no such rate of frames */

@@ -41,16 +41,11 @@ static ph_rc open_stage(stage *g, const ph_convert *c, ph_err *err) {
     return PH_OK;
 }
 
-static int ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && !strcmp(s + n - m, tail);
-}
-
 /* A file that readers of the directory would take. */
 static int is_of_a_model(const char *name) {
     for (size_t i = 0; ph_hfdir_files[i]; i++)
         if (!strcmp(name, ph_hfdir_files[i])) return 1;
-    return ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json");
+    return ph_name_ends_with(name, ".safetensors") || ph_name_ends_with(name, ".safetensors.index.json");
 }
 
 static int join(char path[4096], const char *dir, const char *name) {

@@ -200,11 +200,6 @@ ph_rc ph_convert_to_hf(const ph_convert *c, ph_convert_report *report, ph_err *e
 
 /* ---- from another directory: types change, names and files stay ---- */
 
-static int ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && !strcmp(s + n - m, tail);
-}
-
 /* All small files but the weights and their index. */
 static ph_rc copy_files(const ph_convert *c, const ph_stream *s, const void *arg, ph_err *err) {
     (void)s, (void)arg;
@@ -213,7 +208,8 @@ static ph_rc copy_files(const ph_convert *c, const ph_stream *s, const void *arg
     for (const struct dirent *e; !rc && (e = readdir(dir));) {
         char    path[4096];
         ph_file f = {0};
-        if (ends_with(e->d_name, ".safetensors") || ends_with(e->d_name, ".index.json")) continue;
+        if (ph_name_ends_with(e->d_name, ".safetensors") || ph_name_ends_with(e->d_name, ".index.json"))
+            continue;
         if (snprintf(path, sizeof path, "%s/%s", c->in, e->d_name) >= (int)sizeof path ||
             !ph_path_is_file(path))
             continue;

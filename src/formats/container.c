@@ -78,11 +78,6 @@ ph_rc ph_container_detect_bytes(const uint8_t *bytes, size_t n, const char *name
     return PH_OK;
 }
 
-static int ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && !strcmp(s + n - m, tail);
-}
-
 int ph_container_advise(const char *path, char *out, size_t size) {
     static const struct {
         const char *tail, *what;
@@ -100,7 +95,8 @@ int ph_container_advise(const char *path, char *out, size_t size) {
     out[0] = 0;
     for (const struct dirent *e; dir && !out[0] && (e = readdir(dir));)
         for (size_t i = 0; !out[0] && i < sizeof rows / sizeof *rows; i++)
-            if (ends_with(e->d_name, rows[i].tail)) snprintf(out, size, "%.60s: %s", e->d_name, rows[i].what);
+            if (ph_name_ends_with(e->d_name, rows[i].tail))
+                snprintf(out, size, "%.60s: %s", e->d_name, rows[i].what);
     if (dir) closedir(dir);
     return out[0] != 0;
 }
@@ -148,7 +144,7 @@ static int is_below(const char *path, const struct stat *file, int depth) {
     int         found = 0;
     DIR        *dir = depth < DEPTH_MAX ? opendir(path) : NULL;
     for (const struct dirent *e; dir && !found && (e = readdir(dir));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || ends_with(e->d_name, ".gguf") ||
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || ph_name_ends_with(e->d_name, ".gguf") ||
             snprintf(name, sizeof name, "%s/%s", path, e->d_name) >= (int)sizeof name)
             continue;
         found = is_at(name, file) ||

@@ -15,15 +15,14 @@ static ph_rc read_sections(const ph_keys *scaling, ph_rope_spec *r, ph_err *err)
     return PH_OK;
 }
 
-#define THETA_MAX 1e15 /* far above every base in use, and no overflow as a float */
-#define ROPE_MAX  1e6  /* of every factor */
+#define ROPE_MAX 1e6 /* of every factor */
 
 ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err) {
     ph_keys     scaling = ph_keys_under(k, "rope_scaling");
     const char *kind = "none";
     if (ph_keys_empty(&scaling)) scaling = ph_keys_under(k, "rope_parameters"); /* transformers 5 */
-    PH_TRY(ph_keys_float_in(k, "rope_theta", 1, THETA_MAX, 10000.0, &r->theta, err));
-    PH_TRY(ph_keys_float_in(&scaling, "rope_theta", 1, THETA_MAX, r->theta, &r->theta, err));
+    PH_TRY(ph_keys_float_in(k, "rope_theta", 1, PH_THETA_MAX, 10000.0, &r->theta, err));
+    PH_TRY(ph_keys_float_in(&scaling, "rope_theta", 1, PH_THETA_MAX, r->theta, &r->theta, err));
     r->kind = "none";
     r->factor = 1;
     if (ph_keys_empty(&scaling)) return PH_OK;
@@ -135,7 +134,7 @@ ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_er
                        "%s: head_dim %d and rotary dimension %d must be even, the second no larger", k->where,
                        d->d_head, d->kind[0].rope.dim);
     PH_TRY(ph_rope_read(k, &d->kind[0].rope, err));
-    if (!strcmp(d->kind[0].rope.kind, "factors") ||
+    if (ph_decoder_is_divided(d) ||
         (s->is_gguf && ph_weights_find(ph_source_weights(s), "rope_factors_short.weight")))
         PH_TRY(ph_longrope_read(k, s, d, err));
     if (d->kind[0].rope.original_context <= 0) d->kind[0].rope.original_context = d->context;

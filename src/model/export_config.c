@@ -122,7 +122,7 @@ static ph_rc rope(json_t *o, const ph_model *m, ph_err *err) {
         m->source.is_gguf ? ph_weights_find(ph_source_weights(&m->source), "rope_freqs.weight") : NULL;
     ph_export_set_real(o, "rope_theta", r->theta);
     if (table) return llama3_of_table(o, r, table, err);
-    if (m->spec.text.has_divisors) return longrope(o, m, err);
+    if (ph_decoder_is_divided(&m->spec.text)) return longrope(o, m, err);
     int is_none = !strcmp(r->kind, "none");
     if (is_none && !r->mrope[0]) {
         json_object_set_new(o, "rope_scaling", json_null());

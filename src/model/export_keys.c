@@ -53,7 +53,7 @@ static void rope_keys(ph_gguf_meta *to, const char *arch, const ph_decoder *d) {
     if (d->n_kinds > 1 && fabs(d->kind[1].rope.theta - r->theta) > 0)
         put_real(to, arch, "rope.freq_base_swa", d->kind[1].rope.theta);
     int is_linear = !strcmp(r->kind, "linear"), is_yarn = !strcmp(r->kind, "yarn");
-    if (d->has_divisors) {
+    if (ph_decoder_is_divided(d)) {
         ph_export_put_word(to, under(arch, "rope.scaling.type").text, "longrope");
         put_int(to, arch, "rope.scaling.original_context_length", (int64_t)r->original_context);
         put_real(to, arch, "rope.scaling.attn_factor", r->attention_factor);

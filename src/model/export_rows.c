@@ -262,7 +262,7 @@ static ph_rc add_list(walk *w, const ph_name_row *row, size_t n, ph_err *err) {
 static ph_rc add_divisors(walk *w, ph_err *err) {
     const ph_decoder *d = &w->m->spec.text;
     size_t            n = (size_t)d->kind[0].rope.dim / 2;
-    if (!d->has_divisors || w->m->source.is_gguf) return PH_OK;
+    if (!ph_decoder_is_divided(d) || w->m->source.is_gguf) return PH_OK;
     for (int is_long = 1; is_long >= 0; is_long--) { /* in the field's order */
         void *list, *at;
         PH_TRY(ph_arena_carve(w->arena, &list, n, sizeof(float), err));

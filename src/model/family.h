@@ -168,6 +168,7 @@ int ph_known_family_at(size_t i, ph_known_family *out); /* 0: past the last */
 /* ---- builders that families share ---- */
 
 /* The config keys of the Llama line, under their Hugging Face names, into *d. */
+#define PH_THETA_MAX 1e15 /* far above every base in use, and no overflow as a float */
 ph_rc ph_rope_read(const ph_keys *k, ph_rope_spec *r, ph_err *err); /* rope_theta, rope_scaling; not dim */
 ph_rc ph_decoder_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_err *err);
 /* Of ph_decoder_read: the lists of divisors, once the context and the rotating dimension are known. */

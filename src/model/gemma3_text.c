@@ -18,7 +18,7 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     PH_TRY(ph_gemma_read(s, d, err));
     d->has_qk_norm = 1;
     d->n_kinds = 2;
-    PH_TRY(ph_keys_float_in(&k, "rope_local_base_freq", 1, 1e15, 10000.0, &local, err));
+    PH_TRY(ph_keys_float_in(&k, "rope_local_base_freq", 1, PH_THETA_MAX, 10000.0, &local, err));
     PH_TRY(ph_keys_int_or(&k, "sliding_window", 1, 1 << 28, 4096, &d->kind[1].window, err));
     PH_TRY(ph_keys_int_or(&k, "sliding_window_pattern", 1, 1024, 6, &every, err));
     d->kind[1].rope = (ph_rope_spec){.dim = d->kind[0].rope.dim,

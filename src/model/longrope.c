@@ -89,7 +89,6 @@ ph_rc ph_longrope_read(const ph_keys *k, const ph_source *s, ph_decoder *d, ph_e
     PH_TRY(read_divisors(k, s, d, 0, d->rope_divisors, err));
     PH_TRY(read_original(k, d, err));
     d->context_whole = d->context;
-    d->has_divisors = 1;
     r->kind = "factors";
     if (!(r->attention_factor > 0)) r->attention_factor = ph_longrope_magnitude(d);
     if (r->original_context < d->context) d->context = (int)r->original_context;

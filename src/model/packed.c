@@ -110,20 +110,16 @@ ph_rc ph_packed_read(const ph_source *s, ph_spec *spec, ph_err *err) {
     ph_keys         vision = ph_keys_vision(s), top = ph_keys_top(s);
     ph_packed      *p = &spec->packed;
     ph_bridge_spec *b = &spec->bridge;
-    int             channels, image = -1, video = -1;
+    int             image = -1, video = -1;
     *p = (ph_packed){0};
     PH_TRY(check_axes(s, &spec->text.kind[0].rope, err));
     PH_TRY(read_sizes(&vision, &spec->tower, err));
     PH_TRY(ph_keys_int_or(&vision, "image_size", 1, 1 << 14, IMAGE, &spec->tower.image, err));
     if (s->is_gguf) PH_TRY(read_width(s, &spec->tower, err));
-    PH_TRY(ph_keys_int_or(&vision, "in_channels", 1, 64, 3, &channels, err));
-    PH_TRY(ph_keys_int_or(&vision, "in_chans", 1, 64, channels, &channels, err));
     PH_TRY(ph_keys_int_or(&vision, "spatial_merge_size", 1, 16, 2, &p->merge, err));
     PH_TRY(ph_keys_int_or(&vision, "temporal_patch_size", 1, 16, 2, &p->temporal, err));
     PH_TRY(ph_keys_int_or(&top, "image_token_id", -1, 1 << 24, -1, &image, err));
     PH_TRY(ph_keys_int_or(&top, "video_token_id", -1, 1 << 24, -1, &video, err));
-    if (channels != 3)
-        return PH_FAIL(err, PH_EUNSUP, "%s: %d channels; pictures have 3", vision.where, channels);
     b->shuffle = p->merge;
     b->d_in = spec->tower.d;
     b->d_hidden = spec->tower.d * p->merge * p->merge;

@@ -11,9 +11,9 @@ static ph_rc spec(const ph_source *s, ph_spec *out, ph_err *err) {
     return ph_window_read(&k, &out->text, err);
 }
 
-/* Vision-language checkpoints name their decoder so, or (older ones) keep its keys beside their own. */
 static const ph_decoder_defaults defaults = {"qwen2", 32, 4096, 32, 0, 0, 22016, 151936, 32768};
 
+/* Vision-language checkpoints name their decoder so, or (older ones) keep its keys beside their own. */
 static const char *const types[] = {"qwen2",           "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text",
                                     "qwen2_5_vl_text", "qwen2vl",  "qwen25vl",   NULL};
 

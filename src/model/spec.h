@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef enum ph_act { PH_ACT_SILU, PH_ACT_GELU, PH_ACT_GELU_TANH, PH_ACT_GELU_QUICK, PH_ACT_RELU } ph_act;
 
@@ -61,12 +62,16 @@ typedef struct ph_decoder {
     ph_layer_kind kind[PH_LAYER_KINDS_MAX];
     int           n_kinds;                        /* 1 or 2 */
     uint8_t       layer_kind[PH_LAYERS_MAX];      /* index into kind */
-    int           has_divisors;                   /* LongRoPE: kind[0]'s frequencies are divided by these */
     float         rope_divisors[PH_DIVISORS_MAX]; /* [rope.dim / 2], those of short texts */
     int           context_whole;                  /* with the divisors of long texts; 0: context */
 } ph_decoder;
 
 enum { PH_FEATURES_MAX = 16 };
+
+/* LongRoPE: kind[0]'s frequencies are divided by rope_divisors. */
+static inline int ph_decoder_is_divided(const ph_decoder *d) {
+    return d->kind[0].rope.kind && !strcmp(d->kind[0].rope.kind, "factors");
+}
 
 /* What a checkpoint calls the parts of its tower.  NULL stands for CLIP's own word. */
 typedef struct ph_tower_words {

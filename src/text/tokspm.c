@@ -7,61 +7,20 @@
  *     3 normalizer_spec     2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
  *                           5 escape_whitespaces
  *
- * The reader walks fields and never trusts a length.  Added tokens, BOS and EOS follow transformers'
+ * Added tokens, BOS and EOS follow transformers'
  * conversion of such files (convert_slow_tokenizer.py), tokenizer_config.json beside it.
  * Source: sentencepiece_model.proto; protobuf wire format.
  */
 #include "text/tokenizer_tables.h"
 
+#include "formats/protobuf.h"
+
 #include <string.h>
 
-typedef struct field {
-    unsigned       number, wire;
-    uint64_t       value; /* varint */
-    const uint8_t *at;    /* bytes, fixed32, fixed64: [n] */
-    size_t         n;
-} field;
-
-typedef struct cursor {
-    const uint8_t *at, *end;
-} cursor;
-
-static int varint(cursor *c, uint64_t *out) {
-    *out = 0;
-    for (unsigned shift = 0; shift < 64 && c->at < c->end; shift += 7) {
-        uint8_t byte = *c->at++;
-        *out |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) return 1;
-    }
-    return 0;
-}
-
 /* 1: a field was read; 0: the end; -1: malformed. */
-static int next(cursor *c, field *f) {
-    uint64_t tag, n = 0;
-    if (c->at == c->end) return 0;
-    if (!varint(c, &tag) || tag >> 3 == 0 || tag >> 3 > 536870911) return -1;
-    *f = (field){.number = (unsigned)(tag >> 3), .wire = (unsigned)(tag & 7)};
-    switch (f->wire) {
-    case 0:
-        return varint(c, &f->value) ? 1 : -1;
-    case 1:
-        n = 8;
-        break;
-    case 2:
-        if (!varint(c, &n)) return -1;
-        break;
-    case 5:
-        n = 4;
-        break;
-    default:
-        return -1;
-    }
-    if (n > (uint64_t)(c->end - c->at)) return -1;
-    f->at = c->at;
-    f->n = (size_t)n;
-    c->at += n;
-    return 1;
+static int next(ph_pb *c, ph_pb_field *f) {
+    int more;
+    return ph_pb_next(c, f, &more, NULL) ? -1 : more;
 }
 
 typedef struct spec {
@@ -71,26 +30,24 @@ typedef struct spec {
     size_t         n_charsmap;
 } spec;
 
-static ph_rc bad(const ph_tok_build *b, const uint8_t *base, const cursor *c, ph_err *err) {
+static ph_rc bad(const ph_tok_build *b, const ph_pb *c, ph_err *err) {
     return PH_FAIL(err, PH_EFORMAT, "%s: not a SentencePiece model, or damaged: malformed field at byte %zu",
-                   b->where, (size_t)(c->at - base));
+                   b->where, (size_t)(c->at - c->base));
 }
 
-static ph_rc read_piece(ph_tok_build *b, const uint8_t *base, const field *outer, int64_t id, double *least,
-                        ph_err *err) {
-    cursor         c = {outer->at, outer->at + outer->n};
-    field          f;
+static ph_rc read_piece(ph_tok_build *b, ph_pb c, int64_t id, double *least, ph_err *err) {
+    ph_pb_field    f;
     int            more;
     const uint8_t *text = NULL;
     size_t         n = 0;
     uint64_t       type = 1;
     float          score = 0;
     while ((more = next(&c, &f)) > 0) {
-        if (f.number == 1 && f.wire == 2) text = f.at, n = f.n;
-        if (f.number == 2 && f.wire == 5) memcpy(&score, f.at, 4);
-        if (f.number == 3 && f.wire == 0) type = f.value;
+        if (f.number == 1 && f.wire == PH_PB_BYTES) text = f.at, n = f.n;
+        if (f.number == 2 && f.wire == PH_PB_FIXED32) memcpy(&score, f.at, 4);
+        if (f.number == 3 && f.wire == PH_PB_VARINT) type = f.value;
     }
-    if (more < 0) return bad(b, base, &c, err);
+    if (more < 0) return bad(b, &c, err);
     if (score != score)
         return PH_FAIL(err, PH_EFORMAT, "%s: the score of piece %lld is not a number", b->where,
                        (long long)id);
@@ -104,13 +61,11 @@ static ph_rc read_piece(ph_tok_build *b, const uint8_t *base, const field *outer
     return ph_build_piece_put(b, id, text ? text : (const uint8_t *)"", n, (double)score, flags, err);
 }
 
-static ph_rc read_spec(const ph_tok_build *b, const uint8_t *base, const field *outer, spec *s, ph_err *err) {
-    cursor c = {outer->at, outer->at + outer->n};
-    field  f;
-    int    more;
+static ph_rc read_spec(const ph_tok_build *b, ph_pb c, int is_trainer, spec *s, ph_err *err) {
+    ph_pb_field f;
+    int         more;
     while ((more = next(&c, &f)) > 0) {
-        int is_trainer = outer->number == 2;
-        if (is_trainer && f.wire == 0) switch (f.number) {
+        if (is_trainer && f.wire == PH_PB_VARINT) switch (f.number) {
             case 3:
                 s->model_type = f.value;
                 break;
@@ -132,8 +87,8 @@ static ph_rc read_spec(const ph_tok_build *b, const uint8_t *base, const field *
             default:
                 break;
             }
-        if (!is_trainer && f.number == 2 && f.wire == 2) s->charsmap = f.at, s->n_charsmap = f.n;
-        if (!is_trainer && f.wire == 0) switch (f.number) {
+        if (!is_trainer && f.number == 2 && f.wire == PH_PB_BYTES) s->charsmap = f.at, s->n_charsmap = f.n;
+        if (!is_trainer && f.wire == PH_PB_VARINT) switch (f.number) {
             case 3:
                 s->add_dummy_prefix = f.value;
                 break;
@@ -147,23 +102,22 @@ static ph_rc read_spec(const ph_tok_build *b, const uint8_t *base, const field *
                 break;
             }
     }
-    return more < 0 ? bad(b, base, &c, err) : PH_OK;
+    return more < 0 ? bad(b, &c, err) : PH_OK;
 }
 
 static ph_rc walk(ph_tok_build *b, ph_blob file, spec *s, ph_err *err) {
-    const uint8_t *base = file.bytes;
-    cursor         c = {base, base + file.n};
-    field          f;
-    int            more;
-    int64_t        id = 0;
-    double         least = 0;
-    for (; (more = next(&c, &f)) > 0;) b->n_expected += f.number == 1 && f.wire == 2;
-    if (more < 0) return bad(b, base, &c, err);
-    c.at = base;
+    ph_pb       c = ph_pb_of(file.bytes, file.n, b->where);
+    ph_pb_field f;
+    int         more;
+    int64_t     id = 0;
+    double      least = 0;
+    for (; (more = next(&c, &f)) > 0;) b->n_expected += f.number == 1 && f.wire == PH_PB_BYTES;
+    if (more < 0) return bad(b, &c, err);
+    c.at = c.base;
     while (next(&c, &f) > 0) {
-        if (f.wire != 2) continue;
-        if (f.number == 1) PH_TRY(read_piece(b, base, &f, id++, &least, err));
-        if (f.number == 2 || f.number == 3) PH_TRY(read_spec(b, base, &f, s, err));
+        if (f.wire != PH_PB_BYTES) continue;
+        if (f.number == 1) PH_TRY(read_piece(b, ph_pb_into(&c, &f), id++, &least, err));
+        if (f.number == 2 || f.number == 3) PH_TRY(read_spec(b, ph_pb_into(&c, &f), f.number == 2, s, err));
     }
     b->t->unk_score = least - 10;
     return ph_build_index(b, err);

@@ -154,7 +154,7 @@ static void same_rotation(const char *path, const ph_model *m, const char *what)
     if (!n) return;
     const ph_decoder *a = &m->spec.text, *b = &n->spec.text;
     float             x[PH_DIVISORS_MAX], y[PH_DIVISORS_MAX];
-    int    same = b->has_divisors && a->context == b->context && a->context_whole == b->context_whole;
+    int same = ph_decoder_is_divided(b) && a->context == b->context && a->context_whole == b->context_whole;
     double d = a->kind[0].rope.attention_factor - b->kind[0].rope.attention_factor;
     CHECK_SAY(same && d < 1e-6 && d > -1e-6, "%s: %d of %d by %g", what, b->context, b->context_whole,
               b->kind[0].rope.attention_factor);
