@@ -2,7 +2,7 @@
 /* fuzz_carried.c - a GGUF file that carries a Hugging Face directory, whose first bytes are anybody's and
  * whose rest is a good one's: an error with a message, or a model of which every tensor is found by its name,
  * lies in the file and is as large as its shape and type say, and whose plan is of finite memory. */
-#include "flow/flow.h"
+#include "tests/fuzz/fuzz_model_law.h"
 
 #include "base/file.h"
 #include "formats/carried.h"
@@ -11,14 +11,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-static void plan(const ph_model *m) {
-    const ph_session_options o = {.threads = 1, .context = 1, .chunk = 1, .tiles = 1};
-    ph_plan                  p;
-    ph_err                   e = {0};
-    ph_rc                    rc = ph_session_plan(m, &o, &p, &e);
-    if (rc ? !e.msg[0] : !p.peak.total || p.peak.total >> 47) abort();
-}
 
 static void check_weights(const ph_weights *w, const ph_dtype *was, const uint8_t *bytes, size_t n) {
     for (size_t i = 0; i < w->n; i++) {
@@ -55,20 +47,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     char           path[64];
     ph_err         e = {0};
     ph_model      *m;
-    if (!good.bytes && ph_file_open(&good, "tests/golden/carried/clip.gguf", &e)) abort();
-    int fd = memfd_create("fuzz", 0);
+    int            fd = fuzz_begins_with(bytes, n, &good, "tests/golden/carried/clip.gguf", path);
     if (fd < 0) return 0;
-    if (write(fd, bytes, n) != (ssize_t)n) abort();
-    if (n < good.n && write(fd, good.bytes + n, good.n - n) < 0) abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (!ph_file_open(&whole, path, &e)) lines(whole.bytes, whole.n);
     ph_file_close(&whole);
-    if (ph_model_open(&m, path, NULL, &e)) {
-        if (!e.msg[0]) abort();
-    } else {
-        plan(m);
-    }
-    ph_model_close(m);
+    ph_rc rc = ph_model_open(&m, path, NULL, &e);
+    fuzz_opened_law(rc, m, &e);
     close(fd);
     return 0;
 }

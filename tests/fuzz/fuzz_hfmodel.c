@@ -1,7 +1,7 @@
 /* seeds: tests/golden/set/models/vlm_llava15 tests/golden/set/models/vlm_idefics3 */
 /* fuzz_hfmodel.c - a whole model from a directory in which one file is anybody's: an error with a message, or
  * a plan of finite memory.  Which file it is shows in its bytes, so that a good file is its own seed. */
-#include "flow/flow.h"
+#include "tests/fuzz/fuzz_model_law.h"
 
 #include "base/file.h"
 
@@ -62,14 +62,6 @@ static size_t which(const uint8_t *bytes, size_t n) {
     return 6;
 }
 
-static void plan(const ph_model *m) {
-    const ph_session_options o = {.threads = 1, .context = 1, .chunk = 1, .tiles = 1};
-    ph_plan                  p;
-    ph_err                   e = {0};
-    ph_rc                    rc = ph_session_plan(m, &o, &p, &e);
-    if (rc ? !e.msg[0] : !p.peak.total || p.peak.total >> 47) abort();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     ph_err    e = {0};
@@ -77,12 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (!good[0].bytes) begin();
     size_t i = which(bytes, n);
     put(i, bytes, n, i == 7 ? n : good[i].n);
-    if (ph_model_open(&m, dir, NULL, &e)) {
-        if (!e.msg[0]) abort();
-    } else {
-        plan(m);
-    }
-    ph_model_close(m);
+    ph_rc rc = ph_model_open(&m, dir, NULL, &e);
+    fuzz_opened_law(rc, m, &e);
     put(i, good[i].bytes, good[i].n, good[i].n);
     return 0;
 }

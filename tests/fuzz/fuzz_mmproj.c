@@ -2,8 +2,8 @@
 /* fuzz_mmproj.c - a model with pictures whose vision file's first bytes are anybody's and whose rest is a
  * good one's: an error with a message, or a plan of finite memory and tensors that convert: put together from
  * parts, as many numbers as they have. */
-#include "flow/flow.h"
 #include "model/export.h"
+#include "tests/fuzz/fuzz_model_law.h"
 
 #include "base/file.h"
 
@@ -27,14 +27,6 @@ static size_t elements(int rank, const int64_t *dim) {
     size_t n = 1;
     for (int i = 0; i < rank; i++) n *= (size_t)dim[i];
     return n;
-}
-
-static void plan(const ph_model *m) {
-    const ph_session_options o = {.threads = 1, .context = 1, .chunk = 1, .tiles = 1};
-    ph_plan                  p;
-    ph_err                   e = {0};
-    ph_rc                    rc = ph_session_plan(m, &o, &p, &e);
-    if (rc ? !e.msg[0] : !p.peak.total || p.peak.total >> 47) abort();
 }
 
 static void rows(const ph_model *m) {
@@ -69,21 +61,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     ph_err         e = {0};
     ph_model      *m;
     size_t         k = kind_of(bytes, n);
-    ph_file       *g = &good[k];
-    if (!g->bytes && ph_file_open(g, kinds[k].mmproj, &e)) abort();
-    int fd = memfd_create("fuzz", 0);
+    int            fd = fuzz_begins_with(bytes, n, &good[k], kinds[k].mmproj, path);
     if (fd < 0) return 0;
-    if (write(fd, bytes, n) != (ssize_t)n) abort();
-    if (n < g->n && write(fd, g->bytes + n, g->n - n) < 0) abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const ph_model_options o = {.mmproj = path};
-    if (ph_model_open(&m, kinds[k].text, &o, &e)) {
-        if (!e.msg[0]) abort();
-    } else {
-        plan(m);
-        rows(m);
-    }
-    ph_model_close(m);
+    ph_rc                  rc = ph_model_open(&m, kinds[k].text, &o, &e);
+    if (!rc) rows(m);
+    fuzz_opened_law(rc, m, &e);
     close(fd);
     return 0;
 }

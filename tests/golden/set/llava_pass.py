@@ -1,41 +1,11 @@
-"""A LLaVA's forward pass in double precision, from the definition, and safetensors files, for the makers beside this."""
-import json, os, struct
+"""A LLaVA's forward pass in double precision, from the definition, for the makers beside this."""
+import json, os
 import numpy as np
 from PIL import Image, ImageOps
-
-TYPES = {"F16": np.float16, "F32": np.float32, "I32": np.int32, "U8": np.uint8, "BF16": np.uint16}  # BF16: its bits
-
-
-def read(path):
-    b = open(path, "rb").read()
-    n = struct.unpack("<Q", b[:8])[0]
-    out = {}
-    for k, t in json.loads(b[8 : 8 + n]).items():
-        if k != "__metadata__":
-            a, z = t["data_offsets"]
-            out[k] = np.frombuffer(b[8 + n + a : 8 + n + z], TYPES[t["dtype"]]).reshape(t["shape"])
-    return out
-
-
-def write(path, tensors):
-    header, body = {}, b""
-    for k, v in tensors.items():
-        v = np.ascontiguousarray(v)
-        name = next(n for n, t in TYPES.items() if v.dtype == t)
-        header[k] = {"dtype": name, "shape": list(v.shape), "data_offsets": [len(body), len(body) + v.nbytes]}
-        body += v.tobytes()
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    open(path, "wb").write(struct.pack("<Q", len(text)) + text + body)
-
+from reference import case_of, read, softmax, write
 
 def load(images, name):
     return ImageOps.exif_transpose(Image.open(os.path.join(images, name))).convert("RGB")
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def erf(x):
@@ -137,23 +107,11 @@ class Llava:
 
     def case(self, folder, name, images, text, ids, features, shown):
         """Writes one case; returns its entry in the manifest.  shown: arrays that it keeps besides."""
-        states, logits = self.decoder(self.embed(ids, features))
-        first, said, margins = logits[-1], list(ids), []
-        for _ in range(24):
-            last = self.decoder(self.embed(said, features))[1][-1]
-            top = np.sort(last)
-            margins.append(top[-1] - top[-2])
-            said.append(int(last.argmax()))
-        most = float(np.abs(first).max())
-        stable = lambda share: next((i for i, m in enumerate(margins) if m < share * most), 24)
-        write(os.path.join(folder, "golden", name + ".safetensors"), {
-            **shown, "input_ids": np.array(ids, np.int32), "hidden_0": states[0].astype(np.float32), "hidden_last_pos": np.stack([s[-1] for s in states]).astype(np.float32),
-            "logits_last": first.astype(np.float32), "greedy_ids": np.array(said[len(ids):], np.int32),
-            "greedy_final_step_logits": last.astype(np.float32)})
-        print(name, len(ids), "ids, stable", stable(3e-4))
-        return {"name": name, "file": name + ".safetensors", "images": images, "rendered_text": text, "input_ids": ids,
-                "greedy_ids": said[len(ids):], "greedy_stable_len": stable(3e-4), "greedy_stable_len_loose": stable(1e-2),
-                "logits_absmax": most, "tolerance": {"logits_atol": 1e-4 * most, "logits_atol_tight": 2e-5 * most, "hidden_rtol": 1e-4}}
+        arrays, entry = case_of(lambda i: self.decoder(self.embed(i, features)), ids)
+        del arrays["prompt_argmax"]
+        write(os.path.join(folder, "golden", name + ".safetensors"), {**shown, **arrays})
+        print(name, len(ids), "ids, stable", entry["greedy_stable_len"])
+        return {"name": name, "file": name + ".safetensors", "images": images, "rendered_text": text, **entry}
 
 
 def check(source):

@@ -4,34 +4,12 @@ The weights are those of the set's llm_gemma3_text without the norms of q and k;
 bite.  The forward pass is written here in double precision from the definitions (transformers 4.57 modeling_gemma2.py,
 modeling_gemma3.py), for both.  It is held to the set's llm_gemma3_text first: without that it writes nothing.
 """
-import json, os, shutil, struct, sys
+import json, os, shutil, sys
 import numpy as np
+from reference import read, text_cases, write
 
 OLD = os.path.join(sys.argv[1], "models", "llm_gemma3_text")
 DST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "llm_gemma2_softcap")
-
-
-def read(path):
-    """The tensors, bf16 as its bits, and which those are."""
-    b = open(path, "rb").read()
-    n = struct.unpack("<Q", b[:8])[0]
-    out, types = {}, {"F32": np.float32, "I32": np.int32, "BF16": np.uint16}
-    for k, t in json.loads(b[8 : 8 + n]).items():
-        if k != "__metadata__":
-            a, z = t["data_offsets"]
-            out[k] = np.frombuffer(b[8 + n + a : 8 + n + z], types[t["dtype"]]).reshape(t["shape"])
-    return out
-
-
-def write(path, tensors):
-    header, body, types = {}, b"", {"float32": "F32", "int32": "I32", "uint16": "BF16"}
-    for k, v in tensors.items():
-        v = np.ascontiguousarray(v)
-        header[k] = {"dtype": types[str(v.dtype)], "shape": list(v.shape), "data_offsets": [len(body), len(body) + v.nbytes]}
-        body += v.tobytes()
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    open(path, "wb").write(struct.pack("<Q", len(text)) + text + body)
 
 
 config = json.load(open(OLD + "/config.json"))
@@ -102,26 +80,7 @@ config.update(architectures=["Gemma2ForCausalLM"], model_type="gemma2", attn_log
 json.dump(config, open(DST + "/config.json", "w"), indent=1)
 write(DST + "/model.safetensors", {k: v for k, v in stored.items() if "self_attn.q_norm" not in k and "self_attn.k_norm" not in k})
 
-cases = []
-for of in manifest["cases"]:
-    ids = of["input_ids"]
-    states, logits = decoder(config, ids)
-    first, said, margins = logits[-1], list(ids), []
-    for _ in range(24):
-        last = decoder(config, said)[1][-1]
-        top = np.sort(last)
-        margins.append(top[-1] - top[-2])
-        said.append(int(last.argmax()))
-    most = float(np.abs(first).max())
-    stable, loose = (next((i for i, m in enumerate(margins) if m < by * most), 24) for by in (3e-4, 1e-2))
-    write(os.path.join(DST, "golden", of["file"]), {
-        "input_ids": np.array(ids, np.int32), "hidden_last_pos": np.stack([s[-1] for s in states]).astype(np.float32),
-        "logits_last": first.astype(np.float32), "prompt_argmax": logits.argmax(-1).astype(np.int32),
-        "greedy_ids": np.array(said[len(ids):], np.int32), "greedy_final_step_logits": last.astype(np.float32)})
-    cases.append({k: of[k] for k in ("name", "file", "prompt", "add_special_tokens", "messages") if k in of} | {
-        "input_ids": ids, "greedy_ids": said[len(ids):], "greedy_stable_len": stable, "greedy_stable_len_loose": loose, "logits_absmax": most,
-        "tolerance": {"logits_atol": 1e-4 * most, "logits_atol_tight": 2e-5 * most, "hidden_rtol": 1e-4}})
-    print(of["name"], len(ids), "ids, largest logit", round(most, 3), "stable", stable)
+cases = text_cases(DST, manifest["cases"], lambda ids: decoder(config, ids))
 json.dump({"model": "llm_gemma2_softcap", "how": "double precision, numpy: see make_gemma2.py", "cases": cases}, open(DST + "/golden/manifest.json", "w"), indent=1)
 for folder, _, files in os.walk(DST):
     for f in files:

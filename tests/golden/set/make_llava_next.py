@@ -9,7 +9,8 @@ import json, os, shutil, sys
 import numpy as np
 from transformers.models.llava_next.image_processing_llava_next import LlavaNextImageProcessor
 from transformers.image_processing_utils import select_best_resolution
-from llava_pass import Llava, check, load, write
+from llava_pass import Llava, check, load
+from reference import write
 
 SRC, DST = sys.argv[1], os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "vlm_llava_next")
 OLD, IMAGES = os.path.join(SRC, "models", "vlm_llava15"), os.path.join(SRC, "images")

@@ -7,7 +7,8 @@ precision and held to vlm_llava15 first, pictures are prepared by transformers' 
 import json, os, shutil, sys
 import numpy as np
 from transformers.models.siglip.image_processing_siglip import SiglipImageProcessor
-from llava_pass import Llava, check, load, write
+from llava_pass import Llava, check, load
+from reference import write
 
 SRC, DST = sys.argv[1], os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "vlm_llava_siglip")
 OLD, IMAGES = os.path.join(SRC, "models", "vlm_llava15"), os.path.join(SRC, "images")

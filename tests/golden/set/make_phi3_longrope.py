@@ -6,7 +6,7 @@ modeling_rope_utils.py: _compute_longrope_parameters) and held to llm_phi3_fused
 """
 import json, os, shutil, sys
 import numpy as np
-from llava_pass import read, softmax, write
+from reference import read, softmax, text_cases
 
 SRC, DST = sys.argv[1], os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "llm_phi3_longrope")
 OLD = os.path.join(SRC, "models", "llm_phi3_fused")
@@ -67,26 +67,7 @@ for f in os.listdir(OLD):
         shutil.copyfile(os.path.join(OLD, f), os.path.join(DST, f))
 json.dump(config, open(DST + "/config.json", "w"), indent=1)
 
-cases = []
-for of in manifest["cases"]:
-    ids = of["input_ids"]
-    states, logits = decoder(config, ids)
-    first, said, margins = logits[-1], list(ids), []
-    for _ in range(24):
-        last = decoder(config, said)[1][-1]
-        top = np.sort(last)
-        margins.append(top[-1] - top[-2])
-        said.append(int(last.argmax()))
-    most = float(np.abs(first).max())
-    stable, loose = (next((i for i, m in enumerate(margins) if m < by * most), 24) for by in (3e-4, 1e-2))
-    write(os.path.join(DST, "golden", of["file"]), {
-        "input_ids": np.array(ids, np.int32), "hidden_last_pos": np.stack([s[-1] for s in states]).astype(np.float32),
-        "logits_last": first.astype(np.float32), "prompt_argmax": logits.argmax(-1).astype(np.int32),
-        "greedy_ids": np.array(said[len(ids):], np.int32), "greedy_final_step_logits": last.astype(np.float32)})
-    cases.append({k: of[k] for k in ("name", "file", "prompt", "add_special_tokens", "messages") if k in of} | {
-        "input_ids": ids, "greedy_ids": said[len(ids):], "greedy_stable_len": stable, "greedy_stable_len_loose": loose, "logits_absmax": most,
-        "tolerance": {"logits_atol": 1e-4 * most, "logits_atol_tight": 2e-5 * most, "hidden_rtol": 1e-4}})
-    print(of["name"], len(ids), "ids, stable", stable)
+cases = text_cases(DST, manifest["cases"], lambda ids: decoder(config, ids))
 json.dump({"model": "llm_phi3_longrope", "how": "double precision, numpy: see make_phi3_longrope.py", "cases": cases}, open(DST + "/golden/manifest.json", "w"), indent=1)
 for folder, _, files in os.walk(DST):
     for f in files:
