@@ -41,37 +41,63 @@ ph_rc ph_file_may_replace(const char *path, ph_err *err) {
                    tail(path), kind_of(st.st_mode));
 }
 
-static ph_rc map(ph_file *f, int fd, size_t most, const char *path, ph_err *err) {
+/* A regular file, and how many bytes it has. */
+static ph_rc measure(size_t *n, int fd, size_t most, const char *path, ph_err *err) {
     struct stat st;
     if (fstat(fd, &st)) return PH_FAIL(err, PH_EPATH, "%s: %s", tail(path), strerror(errno));
     if (!S_ISREG(st.st_mode))
         return PH_FAIL(err, PH_EPATH, "%s: is %s, not a file; name a regular file", tail(path),
                        kind_of(st.st_mode));
-    if (st.st_size <= 0) return PH_OK; /* an empty map is an error to mmap, not to us */
-    if ((uintmax_t)st.st_size > most)
+    if (st.st_size > 0 && (uintmax_t)st.st_size > most)
         return PH_FAIL(err, PH_ELIMIT, "%s: %jd bytes of text; at most %zu are read", tail(path),
                        (intmax_t)st.st_size, most);
-    if ((uintmax_t)st.st_size > SIZE_MAX / 2)
+    if (st.st_size > 0 && (uintmax_t)st.st_size > SIZE_MAX / 2)
         return PH_FAIL(err, PH_ELIMIT, "%s: %jd bytes do not fit the address space", tail(path),
                        (intmax_t)st.st_size);
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED)
-        return PH_FAIL(err, PH_ENOMEM, "%s: mapping %jd bytes: %s", tail(path), (intmax_t)st.st_size,
-                       strerror(errno));
-    f->bytes = p;
-    f->n = (size_t)st.st_size;
+    *n = st.st_size > 0 ? (size_t)st.st_size : 0;
     return PH_OK;
 }
 
-static ph_rc open_with(ph_file *f, const char *path, int flags, size_t most, const char *shown, ph_err *err) {
+static ph_rc map(ph_file *f, int fd, size_t most, const char *path, ph_err *err) {
+    size_t n;
+    PH_TRY(measure(&n, fd, most, path, err));
+    if (!n) return PH_OK; /* an empty map is an error to mmap, not to us */
+    void *p = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED)
+        return PH_FAIL(err, PH_ENOMEM, "%s: mapping %zu bytes: %s", tail(path), n, strerror(errno));
+    f->bytes = p;
+    f->n = n;
+    return PH_OK;
+}
+
+static ph_rc open_to_read(int *fd, const char *path, int flags, const char *shown, ph_err *err) {
     /* O_NONBLOCK: opening a pipe without a writer must not hang. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
-    if (fd < 0)
-        return PH_FAIL(err, PH_EPATH, "%s: %s; check the path and its permissions", tail(shown),
-                       strerror(errno));
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+    if (*fd >= 0) return PH_OK;
+    return PH_FAIL(err, PH_EPATH, "%s: %s; check the path and its permissions", tail(shown), strerror(errno));
+}
+
+static ph_rc open_with(ph_file *f, const char *path, int flags, size_t most, const char *shown, ph_err *err) {
+    int fd;
+    PH_TRY(open_to_read(&fd, path, flags, shown, err));
     ph_rc rc = map(f, fd, most, shown, err);
     close(fd); /* the map keeps the file */
     return rc;
+}
+
+ph_rc ph_file_descriptor(int *fd, const char *path, ph_err *err) {
+    size_t n;
+    *fd = -1;
+    if (!path || !*path) return PH_FAIL(err, PH_EPATH, "an empty path names no file");
+    PH_TRY(open_to_read(fd, path, 0, path, err));
+    ph_rc rc = measure(&n, *fd, SIZE_MAX, path, err);
+    if (rc) close(*fd);
+    return rc;
+}
+
+ph_rc ph_file_map(ph_file *f, int fd, const char *name, ph_err *err) {
+    *f = (ph_file){0};
+    return map(f, fd, SIZE_MAX, name, err);
 }
 
 ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err) {

@@ -23,6 +23,11 @@ typedef struct ph_file {
 ph_rc ph_file_open(ph_file *f, const char *path, ph_err *err);
 void  ph_file_close(ph_file *f); /* accepts a zeroed one */
 
+/* The same in two steps, for a file that another process maps.  *fd is the caller's to close; errors as
+ * above. */
+ph_rc ph_file_descriptor(int *fd, const char *path, ph_err *err);
+ph_rc ph_file_map(ph_file *f, int fd, const char *name, ph_err *err);
+
 /* Read a mapped file into memory of our own, at the same addresses: what points into it stays right, and
  * the map is gone.  In huge pages where the machine gives them.  No other thread may be using the bytes.
  * `name` is for messages.  Errors: PH_ENOMEM. */

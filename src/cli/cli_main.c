@@ -74,6 +74,7 @@ static int finish(const char *command, ph_rc rc) {
 int main(int argc, char **argv) {
     ph_err      err = {0};
     const char *name = argc > 1 ? argv[1] : "";
+    ph_video_child(argc, argv);
     hold_streams();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing, with its message */
     if (!strcmp(name, "help") && argc > 2 && ph_command_find(argv[2])) {

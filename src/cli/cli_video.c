@@ -5,6 +5,7 @@
 #include "base/file.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
     const ph_cli *c = arg;
@@ -33,7 +34,7 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
                               .cancel = c->cancel,
                               .choose = choose,
                               .arg = c};
-    ph_file            f;
+    int                file;
     *out = NULL;
     if (!c->opened->video_recipe.kind)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no videos: give pictures of it with --image", c->path);
@@ -42,10 +43,10 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
                        path, PH_VIDEO_PIXELS_MAX / 1000000);
     ph_video *v = calloc(1, sizeof *v);
     if (!v) return PH_FAIL(err, PH_ENOMEM, "a video's table");
-    ph_rc rc = ph_file_open(&f, path, err);
+    ph_rc rc = ph_file_descriptor(&file, path, err);
     if (!rc) {
-        rc = ph_video_read(v, f.bytes, f.n, &how, err);
-        ph_file_close(&f);
+        rc = ph_video_read(v, file, &how, err);
+        close(file);
         if (rc) ph_note(err, rc, "in the video %s", path);
     }
     if (rc) {

@@ -1,142 +1,85 @@
 /* apart.c - the process that decodes a video, and how long it may.
  *
- *     this process                         child
- *     poll, deadline, cancel ◄── pipe ──── libraries ─ limits ─ decode ─ frames ─ _exit
+ *     this process                            child: this program, started anew (child.c)
+ *     start, order                  ────►     libraries ─ limits
+ *     poll, deadline, cancel        ◄────►    which frames? ─ decode ─ frames ─ _exit
  *     kill, reap
  *
  * The libraries take tens of megabytes and meet a stranger's bytes: they are loaded by a child that sends the
- * frames through a pipe and ends.  The process that answers never holds them, and a decoder that crashes is a
- * bad file.  The child's processor time and memory are limited by the kernel, its time by the clock from
- * here.
- *
- * AddressSanitizer reserves more address space than there is memory: under it memory is not limited.
+ * frames through a socket and ends.  The process that answers never holds them, and a decoder that crashes is
+ * a bad file.  The child's processor time and memory are limited by the kernel, its time by the clock from
+ * here.  It begins as a program, not as a copy of this process: another thread may hold a lock of malloc, of
+ * the loader or of a sanitizer at that moment, and a copy would wait for it for ever.
  */
 #include "video/video.h"
 
 #ifdef PH_HAS_FFMPEG
 
-#include "base/asan.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
-/* ---- in the child ---- */
+extern char **environ;
 
-/* No more than this, and no more than before.  0, or -1 and errno. */
-static int limit(int what, rlim_t soft, rlim_t hard) {
-    struct rlimit now;
-    if (getrlimit(what, &now)) return -1;
-    if (now.rlim_max == RLIM_INFINITY || now.rlim_max > hard) now.rlim_max = hard;
-    if (now.rlim_cur == RLIM_INFINITY || now.rlim_cur > soft) now.rlim_cur = soft;
-    if (now.rlim_cur > now.rlim_max) now.rlim_cur = now.rlim_max;
-    return setrlimit(what, &now);
-}
+/* ---- starting it ---- */
 
-/* Signals as in a new process; its end follows ours. */
-static void be_apart(pid_t parent, int seconds) {
+/* Signals as in a new process; the two descriptors in their places. */
+static int spawn(pid_t *pid, const char *program, int socket, int file) {
     static const int all[] = {SIGXCPU, SIGXFSZ, SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
-    sigset_t         none;
-    sigemptyset(&none);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) signal(all[i], SIG_DFL);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-#ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-    if (getppid() != parent) _exit(1);
-    limit(RLIMIT_CORE, 0, 0);
-    limit(RLIMIT_CPU, (rlim_t)seconds, (rlim_t)seconds + 1);
-}
-
-/* Bytes beyond what is mapped now: ours, shared since the fork, and the libraries.  *given: how many it comes
- * to, less where this process has a limit already.  Without a limit nothing is decoded. */
-static ph_rc limit_memory(uint64_t bytes, uint64_t *given, ph_err *err) {
-    *given = bytes;
-#if !defined(__SANITIZE_ADDRESS__)
-    unsigned long pages = 0;
-    FILE         *f = fopen("/proc/self/statm", "r");
-    if (f && fscanf(f, "%lu", &pages) != 1) pages = 0;
-    if (f) fclose(f);
-    rlim_t        now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE), most = now + bytes;
-    struct rlimit set;
-    if (!pages)
-        return PH_FAIL(err, PH_EMACHINE,
-                       "the memory of a video's decoder cannot be limited, so it does not run: "
-                       "/proc/self/statm cannot be read; mount /proc, or give frames with --image");
-    if (!getrlimit(RLIMIT_AS, &set) && set.rlim_cur < most)
-        *given = set.rlim_cur > now ? set.rlim_cur - now : 0;
-    else if (most > now && limit(RLIMIT_AS, most, most)) /* else there is not so much to be had */
-        return PH_FAIL(err, PH_EMACHINE, "the memory of a video's decoder cannot be limited: %s",
-                       strerror(errno));
-#else
-    (void)err;
-#endif
-    return PH_OK;
-}
-
-static ph_rc decode(ph_video *v, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err) {
-    ph_ffmpeg *ff;
-    char       size[32];
-    PH_TRY(ph_ffmpeg_load(&ff, err));
-    uint64_t given;
-    PH_TRY(limit_memory(how->memory_max, &given, err));
-    ph_rc rc = ph_ffmpeg_read(ff, v, bytes, n, how, err);
-    if (rc != PH_ENOMEM) return rc;
-    ph_size_print(size, sizeof size, given);
-    if (given < how->memory_max)
-        return PH_FAIL(
-            err, PH_ENOMEM,
-            "the video's decoder wants more than %s of memory, which is what the limit of this "
-            "process (ulimit -v) leaves beside what it holds: raise that, or take fewer frames with "
-            "--video-frames",
-            size);
-    return PH_FAIL(err, PH_ELIMIT,
-                   "the video's decoder wants more than %s of memory: allow more with --video-memory, take "
-                   "fewer frames with --video-frames, or give it scaled down",
-                   size);
-}
-
-static int send_all(int to, const void *bytes, size_t n) {
-    const unsigned char *at = bytes;
-    while (n) {
-        ssize_t got = write(to, at, n);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return 0;
-        at += got;
-        n -= (size_t)got;
+    char name[] = "pinhole", word[] = PH_VIDEO_WORD, *const argv[] = {name, word, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t          how;
+    sigset_t                   set;
+    int                        e = posix_spawn_file_actions_init(&actions);
+    if (e) return e;
+    if ((e = posix_spawnattr_init(&how))) {
+        posix_spawn_file_actions_destroy(&actions);
+        return e;
     }
-    return 1;
+    sigemptyset(&set);
+    e = posix_spawnattr_setsigmask(&how, &set);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) sigaddset(&set, all[i]);
+    if (!e) e = posix_spawnattr_setsigdefault(&how, &set);
+    if (!e) e = posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    if (!e) e = posix_spawn_file_actions_adddup2(&actions, socket, PH_VIDEO_SOCKET);
+    if (!e) e = posix_spawn_file_actions_adddup2(&actions, file, PH_VIDEO_FILE);
+    if (!e) e = posix_spawn(pid, program, &actions, &how, argv, environ);
+    posix_spawnattr_destroy(&how);
+    posix_spawn_file_actions_destroy(&actions);
+    return e;
 }
 
-/* Frames are given back as they are sent: both processes together hold each once. */
-static void child(int to, const uint8_t *bytes, size_t n, const ph_video_how *how) {
-    ph_video       *v = calloc(1, sizeof *v);
-    ph_video_reply *r = calloc(1, sizeof *r);
-    ph_err          err = {0};
-    if (!v || !r) _exit(1);
-    r->rc = decode(v, bytes, n, how, &err);
-    memcpy(r->message, err.msg, sizeof r->message);
-    r->info = v->info;
-    r->n_frames = r->rc ? 0 : v->n_frames;
-    r->frame_bytes = v->frame_bytes;
-    int ok = send_all(to, r, sizeof *r);
-    for (int i = 0; ok && i < r->n_frames; i++) {
-        ok = send_all(to, v->frame[i], v->frame_bytes);
-        free(v->frame[i]);
-    }
-    _exit(0);
+/* A number that is none of the places': what stands there first must not be overwritten. */
+static int above(int fd) {
+    return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+/* 0, or what errno would be.  *from: our end. */
+static int start(pid_t *pid, int *from, const char *program, int file) {
+    int ends[2], e;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) return errno;
+    int socket = above(ends[1]), video = above(file);
+    e = socket < 0 || video < 0 ? errno : spawn(pid, program, socket, video);
+    if (socket >= 0) close(socket);
+    if (video >= 0) close(video);
+    close(ends[1]);
+    if (e)
+        close(ends[0]);
+    else
+        *from = ends[0];
+    return e;
 }
 
 /* ---- in the process that waits ---- */
@@ -226,12 +169,15 @@ static ph_rc explain(const decoder *d, int status, const struct rusage *u, ph_er
                    killed_by ? strsignal(killed_by) : "it sent nothing", size);
 }
 
-/* A decoder that a file has taken over may send anything.  There may be more chosen frames than the file has:
- * one can be chosen twice. */
+/* A decoder that a file has taken over may send anything. */
+static int is_info(const ph_video_info *i) {
+    return i->n_frames > 0 && i->n_frames <= PH_VIDEO_LENGTH_MAX && isfinite(i->fps) && i->fps >= 0;
+}
+
+/* There may be more chosen frames than the file has: one can be chosen twice. */
 static int is_sound(const ph_video_reply *r) {
     uint64_t row = r->info.width > 0 ? ph_video_stride(r->info.width) : 0;
-    return r->info.n_frames > 0 && r->info.n_frames <= PH_VIDEO_LENGTH_MAX && isfinite(r->info.fps) &&
-           r->info.fps >= 0 && r->n_frames > 0 && r->n_frames <= PH_VIDEO_FRAMES_MAX && row &&
+    return is_info(&r->info) && r->n_frames > 0 && r->n_frames <= PH_VIDEO_FRAMES_MAX && row &&
            r->info.height > 0 &&
            (uint64_t)r->n_frames * (uint64_t)r->info.width * (uint64_t)r->info.height <=
                PH_VIDEO_PIXELS_MAX &&
@@ -263,36 +209,51 @@ static ph_rc take_frames(ph_video *out, decoder *d, const ph_video_reply *r, ph_
     return PH_OK;
 }
 
+/* 0: it does not take it; one that asked has read all that came before, so there is room. */
+static int put(const decoder *d, const void *bytes, size_t n) {
+    return send(d->from, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
+}
+
+/* Which frames?  It asks once, and again when the file turns out to hold another number of them. */
+static ph_rc answer(decoder *d, const ph_video_info *info, int n_asked, ph_err *err) {
+    enum { QUESTIONS_MAX = 4 };
+    int index[PH_VIDEO_FRAMES_MAX], n = 0;
+    if (n_asked >= QUESTIONS_MAX || !is_info(info))
+        return PH_FAIL(err, PH_EFORMAT, "the video's decoder asked what cannot be right");
+    PH_TRY(d->how->choose(d->how->arg, info, index, &n, err));
+    if (!put(d, &n, sizeof n) || !put(d, index, (size_t)n * sizeof *index)) d->end = ENDED;
+    return d->end == ENDED ? PH_EFORMAT : PH_OK;
+}
+
 static ph_rc take_reply(ph_video *out, decoder *d, ph_err *err) {
     ph_video_reply *r = calloc(1, sizeof *r);
-    ph_rc           rc = PH_EFORMAT;
-    if (!r) return PH_FAIL(err, PH_ENOMEM, "a video's table");
-    if (receive_all(d, r, sizeof *r)) rc = r->rc ? pass_on(r, err) : take_frames(out, d, r, err);
+    ph_rc           rc = r ? PH_OK : PH_FAIL(err, PH_ENOMEM, "a video's table");
+    for (int n_asked = 0; !rc; n_asked++) {
+        rc = receive_all(d, r, sizeof *r) ? PH_OK : PH_EFORMAT;
+        if (rc || !r->is_question) break;
+        rc = answer(d, &r->info, n_asked, err);
+    }
+    if (!rc) rc = r->rc ? pass_on(r, err) : take_frames(out, d, r, err);
     free(r);
     return rc;
 }
 
-ph_rc ph_video_read_apart(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how,
-                          ph_err *err) {
-    int           pipes[2], status = 0;
-    pid_t         self = getpid();
-    struct rusage usage = {0};
-    decoder       d = {.how = how, .deadline = ph_clock_ns() + 1000000000u * (uint64_t)how->clock_max};
-    if (pipe(pipes)) return PH_FAIL(err, PH_EMACHINE, "no pipe to a video's decoder: %s", strerror(errno));
-    d.pid = fork();
-    if (!d.pid) {
-        close(pipes[0]);
-        be_apart(self, how->seconds_max);
-        child(pipes[1], bytes, n, how);
-    }
-    int no_child = d.pid < 0 ? errno : 0;
-    close(pipes[1]);
-    d.from = pipes[0];
-    ph_rc rc = no_child
-                   ? PH_FAIL(err, PH_EMACHINE, "no process for a video's decoder: %s", strerror(no_child))
-                   : take_reply(out, &d, err);
+ph_rc ph_video_read_apart(ph_video *out, int file, const ph_video_how *how, ph_err *err) {
+    int            status = 0;
+    ph_video_order order = {.parent = getpid(), .how = *how};
+    struct rusage  usage = {0};
+    decoder        d = {.how = how, .deadline = ph_clock_ns() + 1000000000u * (uint64_t)how->clock_max};
+    int            e = start(&d.pid, &d.from, how->program, file);
+    if (e)
+        return PH_FAIL(
+            err, PH_EMACHINE,
+            "the video's decoder, a process of its own, cannot be started (%s: %s): mount /proc if "
+            "it is not there, or give frames with --image",
+            how->program, strerror(e));
+    order.how.choose = NULL, order.how.arg = NULL, order.how.cancel = NULL, order.how.program = NULL;
+    if (!put(&d, &order, sizeof order)) d.end = ENDED;
+    ph_rc rc = d.end == ENDED ? PH_EFORMAT : take_reply(out, &d, err);
     close(d.from);
-    if (no_child) return rc;
     reap(&d, &status, &usage);
     return d.end == RUNNING ? rc : explain(&d, status, &usage, err);
 }

@@ -133,7 +133,7 @@ static int frame_of(const ph_ff_list *l, int64_t pts) {
 /* Frames that the decoder has ready. */
 static ph_rc receive(ph_ff_reader *r, ph_video *v, const ph_ff_list *l, const int *index, run *u,
                      int *is_right, ph_err *err) {
-    int code;
+    int code = AVERROR(EAGAIN);
     while (*is_right && (code = r->ff->avcodec_receive_frame(r->codec, r->frame)) >= 0) {
         int k = frame_of(l, r->frame->pts);
         if (k >= 0 && k < l->coded[u->first].frame)

@@ -3,9 +3,11 @@
 
 #include "base/mem.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void put32(uint8_t *at, uint32_t v) {
     for (int i = 0; i < 4; i++) at[i] = (uint8_t)(v >> (8 * i));
@@ -61,27 +63,41 @@ ph_video_how ph_video_settled(const ph_video_how *how) {
     if (!h.memory_max) h.memory_max = PH_VIDEO_MEMORY;
     if (h.packets_max <= 0) h.packets_max = PH_VIDEO_PACKETS;
     if (h.seconds_max <= 0) h.seconds_max = PH_VIDEO_SECONDS;
+    if (!h.program) h.program = PH_VIDEO_SELF;
     if (h.clock_max <= 0)
         h.clock_max =
             h.seconds_max < INT_MAX / PH_VIDEO_PATIENCE ? PH_VIDEO_PATIENCE * h.seconds_max : INT_MAX;
     return h;
 }
 
-ph_rc ph_video_read(ph_video *out, const uint8_t *bytes, size_t n, const ph_video_how *how, ph_err *err) {
-    memset(out, 0, sizeof *out);
-    if (!n) return PH_FAIL(err, PH_EFORMAT, "the video is empty: 0 bytes");
 #ifdef PH_HAS_FFMPEG
+
+ph_rc ph_video_read(ph_video *out, int file, const ph_video_how *how, ph_err *err) {
     const ph_video_how settled = ph_video_settled(how);
-    ph_rc              rc = ph_video_read_apart(out, bytes, n, &settled, err);
+    struct stat        st;
+    memset(out, 0, sizeof *out);
+    if (fstat(file, &st)) return PH_FAIL(err, PH_EPATH, "the video cannot be read: %s", strerror(errno));
+    if (!st.st_size) return PH_FAIL(err, PH_EFORMAT, "the video is empty: 0 bytes");
+    ph_rc rc = ph_video_read_apart(out, file, &settled, err);
     if (!rc && ph_video_pixels(out) > settled.kept_max) /* a decoder that a file has taken over */
         rc = PH_FAIL(err, PH_EFORMAT, "the video's decoder sent more frames than it may");
     if (rc) ph_video_close(out);
     return rc;
+}
+
 #else
-    (void)bytes, (void)how;
+
+void ph_video_child(int argc, char **argv) {
+    (void)argc, (void)argv;
+}
+
+ph_rc ph_video_read(ph_video *out, int file, const ph_video_how *how, ph_err *err) {
+    memset(out, 0, sizeof *out);
+    (void)file, (void)how;
     return PH_FAIL(
         err, PH_EMACHINE,
         "this program was built without ffmpeg's libraries, which read videos: install libavformat-dev, "
         "libavcodec-dev and libswscale-dev and build it again, or give frames with --image");
-#endif
 }
+
+#endif

@@ -23,6 +23,7 @@ static int wanted(const char *name, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     int passed = 0, failed = 0;
+    if (ut_begin) ut_begin(argc, argv);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         if (!wanted(tests[i].name, argc, argv)) continue;
         int before = ut_failed;

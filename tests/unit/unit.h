@@ -7,6 +7,9 @@
 
 extern int ut_failed;
 
+/* What a room's program does before its tests, if the room has something. */
+void ut_begin(int argc, char **argv) __attribute__((weak));
+
 /* While held, an allocation or a release aborts the program (not under a sanitizer, which has the
  * allocator to itself). */
 void ut_hold_malloc(int hold);

@@ -6,13 +6,13 @@
 #include "video/video.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,12 +39,21 @@ static ph_rc choose(void *arg, const ph_video_info *info, int *index, int *n, ph
 }
 
 static ph_rc read_how(ph_video *v, const char *name, const ph_video_how *how, ph_err *err) {
-    ph_file f;
-    ph_rc   rc = ph_file_open(&f, name, err);
+    int   file;
+    ph_rc rc = ph_file_descriptor(&file, name, err);
     CHECK_SAY(!rc, "%s: %s", name, err->msg);
     if (rc) return rc;
-    rc = ph_video_read(v, f.bytes, f.n, how, err);
-    ph_file_close(&f);
+    rc = ph_video_read(v, file, how, err);
+    close(file);
+    return rc;
+}
+
+/* Bytes that stand in no folder. */
+static ph_rc read_bytes(ph_video *v, const void *bytes, size_t n, const ph_video_how *how, ph_err *err) {
+    int file = memfd_create("video", MFD_CLOEXEC);
+    CHECK(file >= 0 && write(file, bytes, n) == (ssize_t)n);
+    ph_rc rc = ph_video_read(v, file, how, err);
+    close(file);
     return rc;
 }
 
@@ -254,10 +263,10 @@ void test_video_refused(void) {
     choice             c = {.step = 1};
     const ph_video_how how = {.choose = choose, .arg = &c};
     if (!can_read()) return;
-    CHECK(ph_video_read(&v, (const uint8_t *)"", 0, &how, &err) == PH_EFORMAT && strstr(err.msg, "0 bytes"));
+    CHECK(read_bytes(&v, "", 0, &how, &err) == PH_EFORMAT && strstr(err.msg, "0 bytes"));
     static const char list[] =
         "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n";
-    CHECK(ph_video_read(&v, (const uint8_t *)list, sizeof list - 1, &how, &err) && !v.n_frames);
+    CHECK(read_bytes(&v, list, sizeof list - 1, &how, &err) && !v.n_frames);
     refused("tests/golden/video/make_video.py", 0, PH_EFORMAT, "opening the video failed");
     refused(VIDEOS "plain.mov", W * H - 1, PH_EUNSUP, "video"); /* the decoder itself refuses such frames */
     refused("tests/golden/images/tiny.png", 0, PH_EUNSUP, "opening the video failed");
@@ -275,13 +284,9 @@ void test_video_cut(void) {
             ph_video           v;
             choice             c = {.step = 1};
             const ph_video_how how = {.choose = choose, .arg = &c};
-            uint8_t           *copy = malloc(cut);
-            if (!copy) break;
-            memcpy(copy, f.bytes, cut);
-            ph_rc rc = ph_video_read(&v, copy, cut, &how, &err);
+            ph_rc              rc = read_bytes(&v, f.bytes, cut, &how, &err);
             CHECK_SAY(rc ? err.msg[0] && !v.n_frames : v.n_frames > 0, "%s cut at %zu", names[i], cut);
             if (!rc) ph_video_close(&v);
-            free(copy);
         }
         ph_file_close(&f);
     }
@@ -289,29 +294,108 @@ void test_video_cut(void) {
 
 /* ---- what a video may cost ---- */
 
-/* Choosers run where the decoder does, and can do what a decoder might. */
-static ph_rc spin(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
-    (void)arg, (void)info, (void)index, (void)n, (void)err;
-    for (volatile int on = 1; on;) continue;
-    return PH_OK;
+/* What a decoder might do instead of its work, with the limits that it has: the child looks here which it is
+ * to be, and does as it should where this is not set. */
+#define MISDEED "PH_TEST_DECODER"
+
+/* After what was settled: the sender's own words. */
+static void drip(void) { /* a byte now and then, of a reply that never ends */
+    while (write(PH_VIDEO_SOCKET, "\0", 1) == 1) usleep(20000);
+    _exit(0);
 }
 
-static ph_rc doze(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
-    (void)arg, (void)info, (void)index, (void)n, (void)err;
+static void doze(void) {
     for (volatile int on = 1; on;) pause();
-    return PH_OK;
 }
 
-static ph_rc crash(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
-    (void)arg, (void)info, (void)index, (void)n, (void)err;
+static void hang_up(void) {
+    close(PH_VIDEO_SOCKET);
+    doze();
+}
+
+static void spin(void) {
+    for (volatile int on = 1; on;) continue;
+}
+
+static void crash(void) {
     signal(SIGSEGV, SIG_DFL); /* a sanitizer's report is not wanted */
     raise(SIGSEGV);
-    return PH_OK;
 }
 
-static ph_rc vanish(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
-    (void)arg, (void)info, (void)index, (void)n, (void)err;
+static void vanish(void) {
     _exit(0);
+}
+
+/* ---- a decoder that a file has taken over ---- */
+
+enum { GOOD, INFOS = 10, CODES = 3 }; /* forged replies: 0 is a right one */
+
+typedef struct forged {
+    ph_video_reply reply;
+    int            n; /* frames behind it */
+    ph_rc          want;
+    const char    *words;
+} forged;
+
+/* Reply k; 0: there are no more. */
+static int forge(forged *out, int k) {
+    static const ph_video_reply good = {
+        .info = {10, 6, 13, 8}, .n_frames = 2, .frame_bytes = PH_VIDEO_BMP_HEADER + 6 * 32};
+    static const ph_video_info bad[INFOS] = {
+        {10, 6, 0, 8},         {10, 6, -1, 8},   {10, 6, 13, -1}, {10, 6, PH_VIDEO_LENGTH_MAX + 1, 8},
+        {10, 6, 13, INFINITY}, {10, 6, 13, NAN}, {0, 6, 13, 8},   {10, 0, 13, 8},
+        {10, 7, 13, 8},        {-10, 6, 13, 8}};
+    static const int codes[CODES] = {1, -1000, 0x7fffffff};
+    *out = (forged){good, 2, PH_EFORMAT, "no frames that can be right"};
+    if (k == GOOD) out->want = PH_OK, out->words = "";
+    if (k == GOOD) return 1;
+    if (--k < INFOS) out->reply.info = bad[k];
+    if (k < INFOS) return 1;
+    if ((k -= INFOS) == 0) out->reply.n_frames = PH_VIDEO_FRAMES_MAX + 1;
+    if (k == 1) out->reply.frame_bytes++;
+    if (k <= 1) return 1;
+    out->n = 0, out->words = "without a reason";
+    memset(out->reply.message, 'x', sizeof out->reply.message); /* without an end */
+    if ((k -= 2) < CODES) out->reply.rc = (ph_rc)codes[k];
+    if (k < CODES) return 1;
+    out->reply.rc = PH_EUNSUP;
+    if ((k -= CODES) == 0) out->want = PH_EUNSUP, out->words = "xxx";
+    if (k == 1) out->reply.message[0] = 0;
+    if (k <= 1) return 1;
+    out->reply = good, out->reply.is_question = 1, out->words = "asked what cannot be right";
+    if (k == 2) out->reply.info.n_frames = 0;
+    if (k == 3) out->n = -10; /* again and again */
+    return k <= 3;
+}
+
+static void send_forged(int k) {
+    forged f;
+    char   frame[1024] = {0};
+    int    ok = forge(&f, k) && write(PH_VIDEO_SOCKET, &f.reply, sizeof f.reply) == (ssize_t)sizeof f.reply;
+    for (int i = 0; ok && i < f.n; i++) ok = write(PH_VIDEO_SOCKET, frame, f.reply.frame_bytes) > 0;
+    for (int i = f.n; ok && i < 0; i++) ok = write(PH_VIDEO_SOCKET, &f.reply, sizeof f.reply) > 0;
+    doze(); /* it does not end either */
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} misdeeds[] = {{"drip", drip}, {"doze", doze},   {"hang_up", hang_up},
+                {"spin", spin}, {"crash", crash}, {"vanish", vanish}};
+
+void ut_begin(int argc, char **argv) {
+    const char  *name = getenv(MISDEED);
+    ph_video_how how;
+    if (name && argc == 2 && !strcmp(argv[1], PH_VIDEO_WORD)) {
+#ifdef PH_HAS_FFMPEG
+        ph_video_obey(&how);
+#endif
+        for (size_t i = 0; i < sizeof misdeeds / sizeof *misdeeds; i++)
+            if (!strcmp(misdeeds[i].name, name)) misdeeds[i].run();
+        send_forged(atoi(name));
+    }
+    (void)how;
+    ph_video_child(argc, argv);
 }
 
 static void costs(const char *name, const ph_video_how *how, ph_rc want, const char *words) {
@@ -324,111 +408,77 @@ static void costs(const char *name, const ph_video_how *how, ph_rc want, const c
     if (!rc) ph_video_close(&v);
 }
 
+static ph_rc refuse(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
+    (void)arg, (void)info, (void)index, (void)n;
+    return PH_FAIL(err, PH_EUSAGE, "none of them");
+}
+
 void test_video_limits(void) {
     choice             c = {.step = 1};
-    atomic_int         now = 1;
     const ph_video_how work = {.choose = choose, .arg = &c, .decoded_max = 12 * W * H},
                        enough = {.choose = choose, .arg = &c, .decoded_max = N * W * H},
                        packets = {.choose = choose, .arg = &c, .packets_max = 12},
-                       processor = {.choose = spin, .seconds_max = 1, .clock_max = 60},
-                       clock = {.choose = doze, .clock_max = 1}, cancel = {.choose = doze, .cancel = &now},
-                       crashed = {.choose = crash}, gone = {.choose = vanish};
+                       nobody = {.choose = choose, .arg = &c, .program = "/no/such/program"},
+                       unwilling = {.choose = refuse, .arg = &c};
     if (!can_read()) return;
     costs(VIDEOS "plain.mov", &work, PH_ELIMIT, "--video-frames");
     costs(VIDEOS "counted.mkv", &work, PH_ELIMIT, "frames of 10 x 6 pixels come to more than");
     costs(VIDEOS "plain.mov", &enough, PH_OK, "");
     costs(VIDEOS "counted.mkv", &enough, PH_OK, "");
     costs(VIDEOS "plain.mov", &packets, PH_ELIMIT, "more than 12 packets");
-    costs(VIDEOS "plain.mov", &processor, PH_ELIMIT, "more than 1 s of processor time");
-    costs(VIDEOS "plain.mov", &clock, PH_ELIMIT, "more than 1 s by the clock");
-    costs(VIDEOS "plain.mov", &cancel, PH_ECANCEL, "interrupted");
-    costs(VIDEOS "plain.mov", &crashed, PH_EFORMAT, "crashed");
-    costs(VIDEOS "plain.mov", &gone, PH_EFORMAT, "sent nothing");
+    costs(VIDEOS "plain.mov", &nobody, PH_EMACHINE, "cannot be started");
+    costs(VIDEOS "plain.mov", &unwilling, PH_EUSAGE, "none of them");
 }
 
-/* ---- a decoder that a file has taken over ---- */
-
-enum { FDS = 256 };
-
-typedef struct taken {
-    char           was_open[FDS];
-    ph_video_reply reply; /* what it sends */
-    int            n;     /* frames behind it */
-} taken;
-
-/* The child's end of the pipe: the one that was not there before. */
-static int way_out(const taken *t) {
-    struct stat s;
-    for (int fd = 0; fd < FDS; fd++)
-        if (!t->was_open[fd] && !fstat(fd, &s) && S_ISFIFO(s.st_mode)) return fd;
-    _exit(2);
-}
-
-/* A byte now and then, of a reply that never ends. */
-static ph_rc drip(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
-    int fd = way_out(arg);
-    (void)info, (void)index, (void)n, (void)err;
-    while (write(fd, "\0", 1) == 1) usleep(20000);
-    _exit(0);
-}
-
-static ph_rc hang_up(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
-    close(way_out(arg));
-    return doze(NULL, info, index, n, err);
-}
-
-static ph_rc forge(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err) {
-    taken *t = arg;
-    int    fd = way_out(t);
-    (void)info, (void)index, (void)n, (void)err;
-    int   ok = write(fd, &t->reply, sizeof t->reply) == (ssize_t)sizeof t->reply;
-    char *frame = calloc(1, 1024);
-    for (int i = 0; ok && frame && i < t->n; i++) ok = write(fd, frame, t->reply.frame_bytes) > 0;
-    for (volatile int on = 1; on;) pause(); /* it does not end either */
-    return PH_OK;
-}
-
-static void sends(taken *t, ph_rc want, const char *words) {
-    const ph_video_how how = {.choose = forge, .arg = t, .clock_max = 30};
-    costs(VIDEOS "plain.mov", &how, want, words);
+static void does(const char *misdeed, const ph_video_how *how, ph_rc want, const char *words) {
+    ph_video_how asking = *how;
+    choice       c = {.step = 1};
+    asking.choose = choose, asking.arg = &c;
+    CHECK(!setenv(MISDEED, misdeed, 1));
+    costs(VIDEOS "plain.mov", &asking, want, words);
+    unsetenv(MISDEED);
 }
 
 void test_video_taken(void) {
-    static const ph_video_reply good = {
-        .info = {10, 6, 13, 8}, .n_frames = 2, .frame_bytes = PH_VIDEO_BMP_HEADER + 6 * 32};
-    static const ph_video_info bad[] = {
-        {10, 6, 0, 8},         {10, 6, -1, 8},   {10, 6, 13, -1}, {10, 6, PH_VIDEO_LENGTH_MAX + 1, 8},
-        {10, 6, 13, INFINITY}, {10, 6, 13, NAN}, {0, 6, 13, 8},   {10, 0, 13, 8},
-        {10, 7, 13, 8},        {-10, 6, 13, 8}};
-    static const char  no_frames[] = "no frames that can be right", no_reason[] = "without a reason";
-    static const int   codes[] = {1, -1000, 0x7fffffff};
-    static taken       t;
-    const ph_video_how dripping = {.choose = drip, .arg = &t, .clock_max = 1},
-                       silent = {.choose = hang_up, .arg = &t, .clock_max = 1};
+    atomic_int         now = 1;
+    const ph_video_how processor = {.seconds_max = 1, .clock_max = 60}, clock = {.clock_max = 1},
+                       cancel = {.cancel = &now}, any = {.clock_max = 30};
+    char   name[16];
+    forged f;
     if (!can_read()) return;
-    for (int fd = 0; fd < FDS; fd++) t.was_open[fd] = fcntl(fd, F_GETFD) >= 0;
-    costs(VIDEOS "plain.mov", &dripping, PH_ELIMIT, "more than 1 s by the clock");
-    costs(VIDEOS "plain.mov", &silent, PH_ELIMIT, "more than 1 s by the clock");
-    t.reply = good, t.n = 2;
-    sends(&t, PH_OK, "");
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        t.reply.info = bad[i];
-        sends(&t, PH_EFORMAT, no_frames);
+    does("spin", &processor, PH_ELIMIT, "more than 1 s of processor time");
+    does("doze", &clock, PH_ELIMIT, "more than 1 s by the clock");
+    does("drip", &clock, PH_ELIMIT, "more than 1 s by the clock");
+    does("hang_up", &clock, PH_ELIMIT, "more than 1 s by the clock");
+    does("doze", &cancel, PH_ECANCEL, "interrupted");
+    does("crash", &any, PH_EFORMAT, "crashed");
+    does("vanish", &any, PH_EFORMAT, "sent nothing");
+    for (int k = 0; forge(&f, k); k++) {
+        snprintf(name, sizeof name, "%d", k);
+        does(name, &any, f.want, f.words);
     }
-    t.reply = good, t.reply.n_frames = PH_VIDEO_FRAMES_MAX + 1;
-    sends(&t, PH_EFORMAT, no_frames);
-    t.reply = good, t.reply.frame_bytes++;
-    sends(&t, PH_EFORMAT, no_frames);
-    t.reply = good;
-    memset(t.reply.message, 'x', sizeof t.reply.message); /* without an end */
-    t.reply.rc = PH_EUNSUP;
-    sends(&t, PH_EUNSUP, "xxx");
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        t.reply.rc = (ph_rc)codes[i];
-        sends(&t, PH_EFORMAT, no_reason);
+}
+
+/* Threads that allocate and end at the moment of starting: none of their locks is waited for. */
+static void *busy(void *arg) {
+    atomic_int *on = arg;
+    while (atomic_load(on)) free(malloc(4096));
+    return NULL;
+}
+
+void test_video_beside_threads(void) {
+    enum { THREADS = 4, ROUNDS = 20 };
+    const ph_video_how how = {.choose = choose, .arg = &(choice){.step = 1}, .clock_max = 60};
+    if (!can_read()) return;
+    for (int round = 0; round < ROUNDS; round++) {
+        atomic_int on = 1;
+        pthread_t  id[THREADS];
+        int        n = 0;
+        while (n < THREADS && !pthread_create(&id[n], NULL, busy, &on)) n++;
+        costs(VIDEOS "plain.mov", &how, PH_OK, "");
+        atomic_store(&on, 0);
+        while (n) pthread_join(id[--n], NULL);
     }
-    t.reply.rc = PH_EUNSUP, t.reply.message[0] = 0;
-    sends(&t, PH_EFORMAT, no_reason);
 }
 
 /* Frames of nothing that a few bytes each ask for: pixels, memory. */
