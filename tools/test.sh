@@ -19,23 +19,50 @@ wanted() {
     return 1
 }
 
-step() { # name, command...
-    local name=$1 log=$logs/$1.log from=$SECONDS rc passed failed
+# A step is run, then told of.  Its log is there from the beginning, its status and its seconds at the end.
+run() { # name, command...
+    local name=$1 from=$SECONDS
     shift
-    wanted "$name" || return 0
-    "$@" > "$log" 2>&1
-    rc=$?
+    "$@" > "$logs/$name.log" 2>&1
+    echo "$? $((SECONDS - from))" > "$logs/$name.end"
+}
+
+tell() { # name
+    local name=$1 log=$logs/$1.log rc seconds passed failed
+    read -r rc seconds < "$logs/$name.end"
     read -r passed failed < <(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" |
         awk '{p += $1; f += $2; n++} END {if (n) print p, f; else print "none 0"}')
     if [ "$passed" = none ]; then passed=$((rc == 0)) failed=$((rc != 0)); fi
     # Red without a failed case: the step broke off.
-    if [ $rc != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
+    if [ "$rc" != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
     total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
-    printf '%-22s %4d passed, %d failed  (%d s)\n' "$name" "$passed" "$failed" $((SECONDS - from))
+    printf '%-22s %4d passed, %d failed  (%d s)\n' "$name" "$passed" "$failed" "$seconds"
     if [ "$failed" -gt 0 ]; then
         echo "    $log ends:"
         grep -vE ' ok$' "$log" | tail -n 40 | sed 's/^/    /'
     fi
+}
+
+step() { # name, command...
+    wanted "$1" || return 0
+    run "$@"
+    tell "$1"
+}
+
+# Steps that need nothing of one another: JOBS at a time, told of in their order.
+queue=()
+beside() { # name, command...
+    wanted "$1" || return 0
+    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do wait -n; done
+    run "$@" &
+    queue+=("$1")
+}
+
+settle() {
+    local name
+    wait
+    for name in ${queue[@]+"${queue[@]}"}; do tell "$name"; done
+    queue=()
 }
 
 mk() { # make in a folder of its own
@@ -117,13 +144,15 @@ step style-format tools/format.sh --check
 step build mk BUILD="$BUILD" CC="$CC" WERROR=-Werror build unit-programs
 step build-clang mk BUILD="$BUILD/clang" CC="$CLANG" OPT=-O0 WERROR=-Werror objects
 
-for room in $ROOMS; do step "unit-$room" "$BUILD/unit-$room"; done
-if [ -e tests/check/main.c ]; then step check mk BUILD="$BUILD" CC="$CC" WERROR=-Werror check; fi
+if [ -e tests/check/main.c ]; then beside check mk BUILD="$BUILD" CC="$CC" WERROR=-Werror check; fi
+for room in $ROOMS; do beside "unit-$room" "$BUILD/unit-$room"; done
+settle
 
 asan=(BUILD="$BUILD/asan" CC="$CC" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" OPT="-O1 -g")
 step asan-build mk "${asan[@]}" unit-programs
-for room in $ROOMS; do step "asan-$room" calm "$BUILD/asan/unit-$room"; done
-if [ -e tests/check/main.c ]; then step asan-check mk "${asan[@]}" check; fi
+if [ -e tests/check/main.c ]; then beside asan-check mk "${asan[@]}" check; fi
+for room in $ROOMS; do beside "asan-$room" calm "$BUILD/asan/unit-$room"; done
+settle
 
 tsan=(BUILD="$BUILD/tsan" CC="$CC" SAN=-fsanitize=thread OPT="-O1 -g")
 for room in base engine flow sched; do
@@ -139,9 +168,9 @@ step headers each_header
 step api installed
 
 if compgen -G 'tests/flow/*.sh' > /dev/null && compgen -G 'src/cli/*.c' > /dev/null; then
-    step flow env PINHOLE="$BUILD/pinhole" BUILD="$BUILD" tools/run_scripts.sh tests/flow
+    step flow env JOBS="$JOBS" PINHOLE="$BUILD/pinhole" BUILD="$BUILD" tools/run_scripts.sh tests/flow
     step asan-pinhole mk "${asan[@]}" "$BUILD/asan/pinhole" # of all rooms: a crash of the command shows here
-    step asan-flow env PINHOLE="$BUILD/asan/pinhole" PINHOLE_ASAN=1 BUILD="$BUILD" tools/run_scripts.sh tests/flow
+    step asan-flow env JOBS="$JOBS" PINHOLE="$BUILD/asan/pinhole" PINHOLE_ASAN=1 BUILD="$BUILD" tools/run_scripts.sh tests/flow
 fi
 
 if compgen -G 'tests/fuzz/fuzz_*.c' > /dev/null; then
