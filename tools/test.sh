@@ -158,11 +158,15 @@ tsan=(BUILD="$BUILD/tsan" CC="$CC" SAN=-fsanitize=thread OPT="-O1 -g")
 for room in base engine flow sched; do
     [ -e "tests/unit/$room/tests.def" ] || continue
     step "tsan-$room-build" mk "${tsan[@]}" "$BUILD/tsan/unit-$room"
-    # Of the corridor those tests in which threads do something of their own; `make tsan` runs all, minutes of it.
-    some=()
-    [ "$room" != flow ] || some=(same_llava same_beside_text cancel cross_mllama cross_sound turns_packed embed_clip)
-    step "tsan-$room" calm "$BUILD/tsan/unit-$room" "${some[@]}"
+    # Of the larger rooms those tests in which threads do something of their own; `make tsan` runs all, minutes of it.
+    case $room in
+        engine) some=(threads_chunks again neighbours cancel unfused malloc) ;;
+        flow) some=(same_llava same_beside_text cancel cross_mllama cross_sound turns_packed embed_clip) ;;
+        *) some=() ;;
+    esac
+    beside "tsan-$room" calm "$BUILD/tsan/unit-$room" ${some[@]+"${some[@]}"}
 done
+settle
 
 step headers each_header
 step api installed
@@ -175,12 +179,13 @@ fi
 
 if compgen -G 'tests/fuzz/fuzz_*.c' > /dev/null; then
     step fuzz-build mk BUILD="$BUILD" CLANG="$CLANG" fuzz-programs
-    step fuzz "$MAKE" --no-print-directory -s BUILD="$BUILD" CLANG="$CLANG" JOBS="$JOBS" SECONDS_EACH=2 fuzz
+    beside fuzz "$MAKE" --no-print-directory -s BUILD="$BUILD" CLANG="$CLANG" JOBS="$JOBS" SECONDS_EACH=2 fuzz
 fi
 
 if [ -e tests/check/main.c ] && command -v aarch64-linux-gnu-gcc > /dev/null && command -v qemu-aarch64 > /dev/null; then
-    step arm64-check mk BUILD="$BUILD" arm64-check
+    beside arm64-check mk BUILD="$BUILD" arm64-check
 fi
+settle
 
 echo "took $((SECONDS - began)) s"
 [ $((total_passed + total_failed)) -gt 0 ] || total_failed=1
