@@ -309,10 +309,11 @@ static size_t at_most(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* Fewer rows never make a larger block: memory is planned for the most. */
 static size_t row_block_of(const fused *f, size_t rows) {
-    size_t block = at_most(rows, f->n_dots ? ROWS16_MAX : ROWS_MAX),
-           macs = f->n_dots ? 8 * PH_UNIT_MACS : 2 * PH_UNIT_MACS;
+    size_t block = f->n_dots ? ROWS16_MAX : ROWS_MAX, macs = f->n_dots ? 8 * PH_UNIT_MACS : 2 * PH_UNIT_MACS;
     while (block > 4 && block * COLS_MIN * f->k > macs) block /= 2;
+    block = at_most(block, rows);
     return block ? block : 1;
 }
 

@@ -56,12 +56,24 @@ static ph_rc begin(ph_native *p, const ph_syms *syms, ph_err *err) {
     return PH_OK;
 }
 
+/* What a step wants for this size is planned for the largest.  Were it not so it would write into others'
+ * memory. */
+static ph_rc scratch_fits(const ph_native *p, const ph_step *s, ph_err *err) {
+    size_t bytes = 0;
+    if (!s->kind->scratch) return PH_OK;
+    PH_TRY(s->kind->scratch(p, s, p->size, &bytes, err));
+    if (bytes <= p->places.hand) return PH_OK;
+    return PH_FAIL(err, PH_EBUG, "step %s: %zu bytes of scratch, planned are %zu", s->kind->name, bytes,
+                   p->places.hand);
+}
+
 /* One step, from at_unit on.  *is_done: all its units are done. */
 static ph_rc run_step(ph_native *p, ph_step *s, const ph_until *until, int *is_done, ph_err *err) {
     *is_done = 1;
     if (s->kind->alone) return s->kind->alone(p, s, p->scratch, p->scratch_bytes, err);
     if (!p->at_unit) {
         s->piece = 1;
+        PH_TRY(scratch_fits(p, s, err));
         PH_TRY(s->kind->prepare(p, s, err));
     }
     for (int i = 0; i < p->n_hands; i++) p->hand[i].held = SIZE_MAX;

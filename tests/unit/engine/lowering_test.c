@@ -149,6 +149,42 @@ void test_lower_linear_large(void) {
     finish(g, &s, eh_syms(0, 0, 0, 3, 0), 1, 1e-4f);
 }
 
+/* A program bound for many rows runs any fewer: what it takes is within what was planned for the many. */
+static void fewer(int k, ph_dtype type, int is_normed) {
+    enum { MOST = 300, COLS = 40 };
+    static const float ones[1 << 14];
+    eh_store           s;
+    eh_run             r = {0};
+    ph_err             err = {0};
+    ph_graph          *g = open_graph(&s);
+    int                x = input(g, "x", ph_dim_sym(PH_SYM_R), k), rows_of = x;
+    int w = eh_weight(g, &s, "w", ph_shape_of(2, ph_dim_of(COLS), ph_dim_of(k)), type, 0, 0.3f, 0);
+    if (is_normed) {
+        int scale = ph_graph_constant(g, "scale", PH_F32, ph_shape_of(1, ph_dim_of(k)), ones);
+        rows_of = ph_graph_node(g, "RMSNormalization", PH_IN(x, scale), PH_NO_ATTRS, "norm");
+    }
+    ph_graph_output(g, ph_graph_node(g, "Linear", PH_IN(rows_of, w), PH_NO_ATTRS, "y"), "out");
+    CHECK_SAY(!ph_graph_finish(g, &err), "%s", err.msg);
+    ph_syms most = eh_syms(MOST, 0, 0, 0, 0);
+    if (eh_open(&r, g, 2, ph_cpu_features(), most, NULL, 0) && eh_bind(&r, most, NULL)) {
+        memset(r.memory, 0, r.bytes);
+        for (int n = 1; n < MOST && eh_go(&r, eh_syms(n, 0, 0, 0, 0)); n += n < 130 ? 1 : 17) continue;
+        CHECK_SAY(eh_guards_stand(&r), "%d deep: written beyond its memory", k);
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+void test_lower_linear_fewer(void) {
+    static const int k[] = {1376, 4864, 8192, 11008, 12288};
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+        fewer(k[i], PH_Q8_0, 0);
+        fewer(k[i], PH_Q4_0, 1);
+        fewer(k[i], PH_F16, 1);
+    }
+}
+
 /* Work in place must not eat what is read again: by the same product, by a later node, or by the caller. */
 void test_lower_in_place(void) {
     enum { D = 96 };
