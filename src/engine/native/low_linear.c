@@ -28,12 +28,12 @@ enum {
     SCALES_MAX = 2,
     GROUP_REACH =
         24,        /* nodes from the first Linear to the last of a group: later ones would only hold memory */
-    ROWS_MAX = 32, /* rows of a unit: enough to pay for unpacking a row of weights */
-    ROWS16_MAX = 96, /* the same where sixteen columns are interleaved first */
+    ROWS_MAX = 96, /* rows of a unit: enough to pay for unpacking a row of weights, whole tiles of kernels */
     COLS_MIN = 8,
     COLS16_MIN = 16, /* the same by integers: what goes together there */
     MANY_ROWS = 16,  /* by integers, from here on a unit's columns share its rows, laid out by the kernel */
     TEMP_COLS = 128, /* of a unit with all its rows */
+    WIDE_ROWS = 32,  /* as many columns more as a unit has fewer rows than these */
 };
 
 typedef struct part {
@@ -311,15 +311,16 @@ static size_t at_most(size_t a, size_t b) {
 
 /* Fewer rows never make a larger block: memory is planned for the most. */
 static size_t row_block_of(const fused *f, size_t rows) {
-    size_t block = f->n_dots ? ROWS16_MAX : ROWS_MAX, macs = f->n_dots ? 8 * PH_UNIT_MACS : 2 * PH_UNIT_MACS;
+    size_t block = ROWS_MAX, macs = f->n_dots ? 8 * PH_UNIT_MACS : 2 * PH_UNIT_MACS;
     while (block > 4 && block * COLS_MIN * f->k > macs) block /= 2;
     block = at_most(block, rows);
     return block ? block : 1;
 }
 
-/* Floats of one block of results. */
-static size_t temp_floats(const fused *f) {
-    return TEMP_COLS * (size_t)(f->n_dots ? ROWS16_MAX : ROWS_MAX);
+/* Floats of one block of results; of few rows it is wide. */
+static size_t temp_floats(const fused *f, size_t rows) {
+    size_t block = f->n_dots ? ROWS_MAX : row_block_of(f, rows);
+    return TEMP_COLS * (block > WIDE_ROWS ? block : WIDE_ROWS);
 }
 
 /* A worker's memory: normalised rows | the rows in 16 bits | the kernel's scratch | one block of results. */
@@ -343,7 +344,8 @@ static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, 
     const fused *f = s->data;
     size_t       rows = rows_of(p, f, size);
     (void)err;
-    *out = normed_bytes(f, rows) + rows16_bytes(f, rows) + kernel_bytes(f) + temp_floats(f) * sizeof(float);
+    *out = normed_bytes(f, rows) + rows16_bytes(f, rows) + kernel_bytes(f) +
+           temp_floats(f, rows) * sizeof(float);
     return PH_OK;
 }
 
@@ -356,12 +358,13 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
     size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
     size_t grain = f->n_dots ? COLS16_MIN : COLS_MIN;
-    size_t macs = (f->n_dots ? f->row_block < MANY_ROWS ? 4 : 32 : 1) * (size_t)PH_UNIT_MACS;
+    size_t few = f->n_dots ? 4 : 1, many = f->n_dots ? 32 : 16;
+    size_t macs = (f->row_block < MANY_ROWS ? few : many) * (size_t)PH_UNIT_MACS;
     size_t block = macs / (f->row_block * f->k);
     /* Enough units that nobody waits long for the last one, unless the whole is hardly worth a barrier. */
     if (hands > 1 && f->rows * cols * f->k > PH_UNIT_MACS / 32)
         block = at_most(block, cols * row_blocks / (4 * hands));
-    block = at_most(block, temp_floats(f) / f->row_block) / grain * grain;
+    block = at_most(block, temp_floats(f, f->rows) / f->row_block) / grain * grain;
     f->col_block = block ? block : grain;
     f->col_blocks = 0;
     for (int i = 0; i < f->n_parts; i++) {

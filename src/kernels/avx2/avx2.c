@@ -94,11 +94,11 @@ static inline vf v_pick(vm m, vf yes, vf no) {
     return _mm256_blendv_ps(no, yes, m);
 }
 
-/* Halves onto each other until one lane is left: lane i + lane i+4, i+2, i+1. */
+/* Of each four lanes (0 + 2) + (1 + 3), then the two fours. */
 static inline float v_sum(vf a) {
-    __m128 q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
-    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+    a = _mm256_add_ps(a, _mm256_permute_ps(a, 0x4e));
+    a = _mm256_add_ps(a, _mm256_permute_ps(a, 0xb1));
+    return _mm_cvtss_f32(_mm_add_ss(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)));
 }
 static inline vf add_pairs(vf a, vf b) {
     return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));

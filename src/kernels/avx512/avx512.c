@@ -88,12 +88,12 @@ static inline vf v_pick(vm m, vf yes, vf no) {
     return _mm512_mask_blend_ps(m, no, yes);
 }
 
-/* Halves onto each other until one lane is left: lane i + lane i+8, i+4, i+2, i+1. */
+/* Of each four lanes (0 + 2) + (1 + 3), then of the four fours (0 + 1) + (2 + 3). */
 static inline float v_sum(vf a) {
-    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
-    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+    a = _mm512_add_ps(a, _mm512_permute_ps(a, 0x4e));
+    a = _mm512_add_ps(a, _mm512_permute_ps(a, 0xb1));
+    a = _mm512_add_ps(a, _mm512_shuffle_f32x4(a, a, 0xb1));
+    return _mm512_cvtss_f32(_mm512_add_ps(a, _mm512_shuffle_f32x4(a, a, 0x4e)));
 }
 /* Two vectors' neighbours added: [a0+a2 b0+b2 a1+a3 b1+b3] in each 128 bits. */
 static inline vf add_pairs(vf a, vf b) {

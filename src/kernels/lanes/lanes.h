@@ -15,7 +15,7 @@
  *   v_maxnum(a, most)         the larger; a NaN in a is ignored
  *   v_round, v_ldexp(a, n)    to nearest even; a 2^n for -151 <= n <= 128, rounded once
  *   v_sum                     all lanes, in an order fixed for the set
- *   v_sums(a[W])              lane i: all lanes of a[i] added, each in the same order
+ *   v_sums(a[W])              lane i: v_sum(a[i]), the same bits
  *   v_once                    a, in a register: the compiler may not load it again for each use
  *   v_twice(p) v_swap         p0 p0 p1 p1 ...; neighbours exchanged
  *

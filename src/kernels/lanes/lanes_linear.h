@@ -6,7 +6,8 @@
  *                                   sums[TILE_ROWS][TILE_COLS] += x w
  *                   the chunk keeps w, x and the panel's sums in the first-level cache
  *
- * Every output is one vector of sums, filled along k in steps of W from 0, added up by v_sum.
+ * Every output is one vector of sums, filled along k in steps of W from 0, added up by v_sum
+ * (or v_sums, which adds in the same order).
  * A tile only decides which outputs are in registers together, so no split shows in the bits.
  */
 #ifndef PH_KERNELS_LANES_LANES_LINEAR_H
@@ -19,7 +20,7 @@ enum {
     GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
     PANEL = 24,                     /* rows whose sums wait in memory: 24 x 8 x W floats */
     CHUNK = 512,                    /* of k: 8 columns of it are 16 KiB */
-    BLOCK_FLOATS = 128 * 1024       /* of x that stay in the second-level cache while all columns pass */
+    BLOCK_FLOATS = 256 * 1024       /* of x that stay in the second-level cache while all columns pass */
 };
 
 /* One stored type: its functions, elements and bytes of a block, elements of a part.
@@ -71,15 +72,16 @@ INLINE void widen(packed t, float *out, const uint8_t *w, size_t k) {
     if (i < k) t.part(w, NULL, 0, k - i, 1, NULL, &out[i], v_zero());
 }
 
-/* sums[r][c] += x[r, 0..n) . w[c, 0..n) for a tile of rows x cols (constants); w_stride in bytes. */
+/* sums[r][c] += x[r, 0..n) . w[c, 0..n) for a tile of rows x cols (constants); w_stride in bytes.
+ * is_first: from 0 on, whatever stands in sums. */
 INLINE void tile(size_t rows, size_t cols, vf (*sums)[GROUP], const float *x, size_t x_stride,
-                 const uint8_t *w, size_t w_stride, size_t n) {
+                 const uint8_t *w, size_t w_stride, size_t n, int is_first) {
     vf     sum[TILE_ROWS][TILE_COLS];
     size_t i = 0;
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
-        for (size_t c = 0; c < cols; c++) sum[r][c] = sums[r][c];
+        for (size_t c = 0; c < cols; c++) sum[r][c] = is_first ? v_zero() : sums[r][c];
     }
     for (; i + W <= n; i += W) {
         vf v[TILE_ROWS];
@@ -110,29 +112,46 @@ INLINE void tile(size_t rows, size_t cols, vf (*sums)[GROUP], const float *x, si
 
 /* All columns of a group against `rows` (a constant) rows. */
 INLINE void strip(size_t rows, vf (*sums)[GROUP], const float *x, size_t x_stride, const uint8_t *w,
-                  size_t w_stride, size_t cols, size_t n) {
+                  size_t w_stride, size_t cols, size_t n, int is_first) {
     size_t c = 0;
     for (; c + TILE_COLS <= cols; c += TILE_COLS)
-        tile(rows, TILE_COLS, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n);
+        tile(rows, TILE_COLS, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n,
+             is_first);
     for (; c < cols; c++)
-        tile(rows, 1, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n);
+        tile(rows, 1, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n, is_first);
+}
+
+/* Each output's lanes added up, W outputs at a time. */
+INLINE void add_up(float *y, size_t y_stride, vf (*sums)[GROUP], size_t rows, size_t cols) {
+    float     out[PANEL * GROUP];
+    const vf *flat = sums[0];
+    for (size_t i = 0; i < rows * GROUP; i += W) v_store(&out[i], v_sums(&flat[i]));
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) y[r * y_stride + c] = out[r * GROUP + c];
 }
 
 /* rows <= PANEL, cols <= GROUP, w: floats. */
 static void panel(float *y, size_t y_stride, const float *x, size_t x_stride, const uint8_t *w,
                   size_t w_stride, size_t rows, size_t cols, size_t k) {
     vf sums[PANEL][GROUP];
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < cols; c++) sums[r][c] = v_zero();
+    if (rows < PANEL || cols < GROUP || !k) /* else each begins with its first products */
+        for (size_t r = 0; r < PANEL; r++)
+            for (size_t c = 0; c < GROUP; c++) sums[r][c] = v_zero();
     for (size_t i = 0; i < k; i += CHUNK) {
         size_t         n = k - i < CHUNK ? k - i : CHUNK, r = 0;
         const uint8_t *from = &w[i * sizeof(float)];
         for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
-            strip(TILE_ROWS, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n);
-        for (; r < rows; r++) strip(1, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n);
+            strip(TILE_ROWS, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n, !i);
+        for (; r < rows; r++) strip(1, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n, !i);
     }
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < cols; c++) y[r * y_stride + c] = v_sum(sums[r][c]);
+    add_up(y, y_stride, sums, rows, cols);
+}
+
+/* Weights that come next, from memory to the second-level cache: rows [first, last) of row_bytes each.  What
+ * the processor fetches by itself ends with each short run. */
+INLINE void ahead(const uint8_t *w, size_t w_stride, size_t row_bytes, size_t first, size_t last) {
+    for (size_t r = first; r < last; r++)
+        for (size_t i = 0; i < row_bytes; i += 64) __builtin_prefetch(&w[r * w_stride + i], 0, 2);
 }
 
 /* Rows of x that stay cached while all columns pass: whole panels. */
@@ -158,9 +177,15 @@ INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x
                 for (size_t i = 0; i < some; i++) widen(t, &scratch[i * k], &floats[i * w_stride], k);
                 floats = (const uint8_t *)scratch, stride = k * sizeof(float);
             }
-            for (size_t r = from; r < to; r += PANEL)
+            size_t panels = (to - from + PANEL - 1) / PANEL,
+                   next = cols - c - some < GROUP ? cols - c - some : GROUP;
+            for (size_t p = 0; p < panels; p++) {
+                size_t r = from + p * PANEL;
+                ahead(&w[(c + some) * w_stride], w_stride, (k + t.elements - 1) / t.elements * t.bytes,
+                      next * p / panels, next * (p + 1) / panels);
                 panel(&y[r * y_stride + c], y_stride, &x[r * x_stride], x_stride, floats, stride,
                       to - r < PANEL ? to - r : PANEL, some, k);
+            }
         }
     }
 }

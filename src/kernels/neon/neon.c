@@ -96,8 +96,8 @@ static inline vf v_pick(vm m, vf yes, vf no) {
 
 /* (lane 0 + lane 2) + (lane 1 + lane 3). */
 static inline float v_sum(vf a) {
-    float32x2_t h = vadd_f32(vget_low_f32(a), vget_high_f32(a));
-    return vget_lane_f32(h, 0) + vget_lane_f32(h, 1);
+    vf pairs = vpaddq_f32(a, a);
+    return vgetq_lane_f32(pairs, 0) + vgetq_lane_f32(pairs, 1);
 }
 static inline vf v_sums(const vf a[W]) {
     return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3]));
