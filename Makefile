@@ -59,6 +59,7 @@ FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 all: build
 
 help: ## this list
+	@sed -n 's/^# Settings: /Settings: /p' $(firstword $(MAKEFILE_LIST))
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 ## ---- build
@@ -105,7 +106,7 @@ objects: $(call obj,$(LIB) $(CLI) $(CHECK) $(wildcard tests/unit/*/*.c)) ## ever
 run: ## set up, build, and ask the built-in model about a picture
 	@tools/setup.sh
 	@[ -e $(BUILD)/pinhole ] || echo "Building, $(JOBS) files at a time: a minute or two on a small machine"
-	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@$(MAKE) --no-print-directory -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS)) build
 	@echo '$$ $(RUN)'
 	@$(RUN)
 

@@ -58,7 +58,6 @@ int ph_known_family_at(size_t i, ph_known_family *out) {
 void ph_family_list(char *out, size_t size) {
     size_t at = 0;
     out[0] = 0;
-    for (size_t i = 0; i < ph_family_count(); i++)
-        for (const char *const *t = families[i]->types; *t && at < size; t++)
-            at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", *t);
+    for (size_t i = 0; i < ph_family_count() && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", families[i]->name);
 }

@@ -16,9 +16,9 @@
 #include <string.h>
 
 static ph_rc unknown(const char *what, const char *type, ph_err *err) {
-    char known[160];
+    char known[240];
     ph_family_list(known, sizeof known);
-    return PH_FAIL(err, PH_EUNSUP, "%s '%s' is not supported; known are %s", what, type, known);
+    return PH_FAIL(err, PH_EUNSUP, "%s '%.20s' is not supported; known are %s", what, type, known);
 }
 
 /* Which families read this checkpoint: the whole, and its decoder. */
