@@ -101,7 +101,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     a->n_q = (size_t)ph_native_dim(p, p->size, a->q_value, 1);
     a->n_k = (size_t)ph_native_dim(p, p->size, a->k_value, 1);
     size_t cost = (a->n_k + 1) * (a->d + a->dv);
-    a->block = cost < PH_UNIT_MACS ? PH_UNIT_MACS / cost : 1;
+    a->block = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
     if (a->block > PH_QUERIES_MAX) a->block = PH_QUERIES_MAX;
     a->blocks = (a->n_q + a->block - 1) / a->block;
     s->units = a->tiles * a->heads * a->blocks;

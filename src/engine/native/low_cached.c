@@ -229,7 +229,7 @@ static ph_rc prepare_attend(ph_native *p, ph_step *s, ph_err *err) {
         if ((size_t)(hi - lo) > most) most = (size_t)(hi - lo);
     }
     /* As many queries a unit as 2 ms allow, few enough that every worker finds some. */
-    size_t queries = PH_UNIT_MACS / (most * (c->d + c->dv) + 1);
+    size_t queries = PH_ATTEND_MACS / (most * (c->d + c->dv) + 1);
     if (hands > 1 && queries > c->n * c->heads / (2 * hands)) queries = c->n * c->heads / (2 * hands);
     if (queries > PH_QUERIES_MAX) queries = PH_QUERIES_MAX;
     if (!queries) queries = 1;

@@ -49,7 +49,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     a->n = (size_t)ph_native_dim(p, p->size, a->value, 0);
     PH_TRY(check_segments(ph_native_at(p, a->segments), a->n, &most, err));
     size_t cost = (most + 1) * (a->d + a->dv);
-    a->block = cost < PH_UNIT_MACS ? PH_UNIT_MACS / cost : 1;
+    a->block = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
     if (a->block > PH_QUERIES_MAX) a->block = PH_QUERIES_MAX;
     a->blocks = (a->n + a->block - 1) / a->block;
     s->units = a->heads * a->blocks;
