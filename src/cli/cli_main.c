@@ -1,6 +1,8 @@
 /* cli_main.c - the command: find the subcommand, run it, say what went wrong. */
 #include "cli/command.h"
 
+#include "base/printable.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,6 +48,11 @@ static void print_help(FILE *to) {
         fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     fprintf(to, "\n`pinhole COMMAND --help` says more. Without -m the built-in model answers:\n"
                 "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n");
+}
+
+const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text) {
+    ph_printable(out, PH_CLI_SHOWN, text, strlen(text));
+    return out;
 }
 
 void ph_cli_complain(const char *command, const ph_err *err) {

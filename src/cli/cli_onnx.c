@@ -40,29 +40,33 @@ int ph_cli_is_onnx(const char *path) {
 /* ---- the file ---- */
 
 static void print_value(const char *what, const ph_onnx_value *v) {
-    printf("  %-12s %s  %s", what, v->name, v->type ? ph_onnx_type_name(v->type) : "no tensor");
+    char text[PH_CLI_SHOWN];
+    printf("  %-12s %s  %s", what, ph_cli_shown(text, v->name),
+           v->type ? ph_onnx_type_name(v->type) : "no tensor");
     for (int i = 0; i < v->rank; i++) {
         printf("%s", i ? ", " : " [");
         if (v->dim[i].size >= 0)
             printf("%" PRId64, v->dim[i].size);
         else
-            printf("%s", *v->dim[i].param ? v->dim[i].param : "?");
+            printf("%s", *v->dim[i].param ? ph_cli_shown(text, v->dim[i].param) : "?");
     }
     printf("%s\n", v->has_shape ? v->rank ? "]" : " []" : ", any shape");
 }
 
 static void print_file(const job *j) {
     const ph_onnx *m = &j->file;
-    char           text[32];
+    char           text[32], shown[3][PH_CLI_SHOWN];
     size_t         bytes = 0;
     for (size_t i = 0; i < m->n_initializers; i++) bytes += m->initializer[i].n_bytes;
     ph_size_print(text, sizeof text, bytes);
-    printf("%s\n  container    ONNX, IR %" PRId64 "%s%s %s\n", j->how->path, m->ir_version,
-           *m->producer ? ", made by " : "", m->producer, m->producer_version);
+    printf("%s\n  container    ONNX, IR %" PRId64 "%s%s %s\n", ph_cli_shown(shown[0], j->how->path),
+           m->ir_version, *m->producer ? ", made by " : "", ph_cli_shown(shown[1], m->producer),
+           ph_cli_shown(shown[2], m->producer_version));
     printf("  opsets      ");
     for (size_t i = 0; i < m->n_opsets; i++)
-        printf(" %s %" PRId64 "%s", *m->opset[i].domain ? m->opset[i].domain : "ai.onnx", m->opset[i].version,
-               i + 1 < m->n_opsets ? "," : "");
+        printf(" %s %" PRId64 "%s",
+               *m->opset[i].domain ? ph_cli_shown(shown[0], m->opset[i].domain) : "ai.onnx",
+               m->opset[i].version, i + 1 < m->n_opsets ? "," : "");
     printf("\n  nodes        %zu, %zu function%s\n  weights      %zu, %s", m->n_nodes, m->n_functions,
            m->n_functions == 1 ? "" : "s", m->n_initializers, text);
     if (m->n_external) printf(", %zu file%s beside it", m->n_external, m->n_external == 1 ? "" : "s");
@@ -116,11 +120,12 @@ static ph_rc plan(job *j, ph_err *err) {
 
 static void print_plan(const job *j) {
     const ph_memory *m = &j->memory;
+    char             shown[PH_CLI_SHOWN];
     printf("  graph        %zu node%s of ours\n", j->n_after, j->n_after == 1 ? "" : "s");
     for (int i = 0; i < PH_N_SYMS; i++)
         if (j->g.symbol[i])
             printf("  axis         %c is '%s', planned as %" PRId64 " (--axis)\n", ph_sym_letters[i],
-                   j->g.symbol[i], j->syms.at[i]);
+                   ph_cli_shown(shown, j->g.symbol[i]), j->syms.at[i]);
     if (j->is_given)
         printf("  axes         as numbers only (--axis; 1 by default, 0 for what is past): sums of axes have "
                "no symbol\n");

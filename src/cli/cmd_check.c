@@ -14,19 +14,23 @@ typedef struct job {
 } job;
 
 static void print_part(const ph_deploy_part *p) {
-    printf("%s\n  modality     %s\n  opsets      ", p->path, ph_modality_name(p->modality));
+    char shown[2][PH_CLI_SHOWN];
+    printf("%s\n  modality     %s\n  opsets      ", ph_cli_shown(shown[0], p->path),
+           ph_modality_name(p->modality));
     for (size_t i = 0; i < p->file.n_opsets; i++)
-        printf(" %s %" PRId64 "%s", *p->file.opset[i].domain ? p->file.opset[i].domain : "ai.onnx",
+        printf(" %s %" PRId64 "%s",
+               *p->file.opset[i].domain ? ph_cli_shown(shown[0], p->file.opset[i].domain) : "ai.onnx",
                p->file.opset[i].version, i + 1 < p->file.n_opsets ? "," : "");
     printf("\n");
     for (int i = 0; i < PH_N_SYMS; i++)
-        if (p->g.symbol[i]) printf("  dynamic axis %s\n", p->g.symbol[i]);
+        if (p->g.symbol[i]) printf("  dynamic axis %s\n", ph_cli_shown(shown[0], p->g.symbol[i]));
     for (size_t i = 0; i < p->n_cuts; i++)
-        printf("  can be cut   at %s, where %s ends\n", p->cut[i], ph_modality_name(p->cut_modality[i]));
+        printf("  can be cut   at %s, where %s ends\n", ph_cli_shown(shown[0], p->cut[i]),
+               ph_modality_name(p->cut_modality[i]));
     for (size_t i = 0; i < p->n_problems; i++) {
         const ph_deploy_problem *q = &p->problem[i];
-        printf("  %-12s %s%s%s%s\n", q->is_fatal ? "PROBLEM" : "note", q->message, *q->node ? "  [" : "",
-               q->node, *q->node ? "]" : "");
+        printf("  %-12s %s%s%s%s\n", q->is_fatal ? "PROBLEM" : "note", ph_cli_shown(shown[0], q->message),
+               *q->node ? "  [" : "", ph_cli_shown(shown[1], q->node), *q->node ? "]" : "");
     }
     if (p->n_left_out) printf("  PROBLEM      and %zu more\n", p->n_left_out);
 }

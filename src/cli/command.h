@@ -180,9 +180,12 @@ ph_rc ph_cli_read_image_size(const char *text, int most, int *width, int *height
 
 /* ---- output ---- */
 /* To standard error: the cause, then what was being done, innermost first. */
-void    ph_cli_complain(const char *command, const ph_err *err);
-void    ph_cli_print_json(json_t *object); /* one line; takes the reference */
-json_t *ph_cli_memory_json(const ph_memory *m);
+void ph_cli_complain(const char *command, const ph_err *err);
+/* Text of a file as a terminal may be given it (printable.h), in out, which is returned. */
+enum { PH_CLI_SHOWN = 320 };
+const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text);
+void        ph_cli_print_json(json_t *object); /* one line; takes the reference */
+json_t     *ph_cli_memory_json(const ph_memory *m);
 /* "  weights        14.50 MB   about it" */
 void ph_cli_print_size(const char *what, size_t n, const char *about);
 /* Does it fit a budget?  0: there is none.  Says so on standard output unless is_json.  Errors: PH_EVERDICT

@@ -49,6 +49,8 @@ ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err
         return PH_FAIL(err, PH_EUSAGE, "--names goes with --to gguf: a directory has Hugging Face's");
     if (!c->to_gguf && c->mmproj_out)
         return PH_FAIL(err, PH_EUSAGE, "--mmproj-out goes with --to gguf: a directory holds its vision part");
+    if (what == PH_CONTAINER_HFDIR && c->mmproj)
+        return PH_FAIL(err, PH_EUSAGE, "--mmproj goes with a .gguf: a directory holds its vision part");
     if (what == PH_CONTAINER_GGUF)
         return c->to_gguf ? ph_convert_gguf_again(c, report, err) : ph_convert_to_hf(c, report, err);
     if (what == PH_CONTAINER_HFDIR)

@@ -71,6 +71,14 @@ ph_rc ph_onnx_text(ph_onnx_reader *r, const ph_pb *m, const ph_pb_field *f, cons
     return PH_OK;
 }
 
+/* Opsets are looked for one by one. */
+static ph_rc few_opsets(const ph_onnx_reader *r, size_t n, ph_err *err) {
+    enum { OPSETS_MAX = 256 };
+    if (n <= OPSETS_MAX) return PH_OK;
+    return PH_FAIL(err, PH_ELIMIT, "%.120s: %zu opsets are imported; at most %d are read", r->m->name, n,
+                   OPSETS_MAX);
+}
+
 /* ---- functions ---- */
 
 typedef struct function_tables {
@@ -88,6 +96,7 @@ static ph_rc open_function(ph_onnx_reader *r, const ph_pb *m, ph_onnx_function *
     PH_TRY(ph_onnx_table(r, &t->out, c.of[5], sizeof *t->out, err));
     PH_TRY(ph_onnx_table(r, &t->param, c.of[6], sizeof *t->param, err));
     PH_TRY(ph_onnx_table(r, &t->node, c.of[7], sizeof *t->node, err));
+    PH_TRY(few_opsets(r, c.of[9], err));
     PH_TRY(ph_onnx_table(r, &t->opset, c.of[9], sizeof *t->opset, err));
     PH_TRY(ph_onnx_table(r, &t->defaults, c.of[11], sizeof *t->defaults, err));
     *fn = (ph_onnx_function){.name = "",
@@ -200,6 +209,29 @@ static ph_rc read_graph(ph_onnx_reader *r, ph_pb m, ph_err *err) {
     }
 }
 
+static int by_names(const void *a, const void *b) {
+    const ph_onnx_function *x = a, *y = b;
+    int                     d = strcmp(x->domain, y->domain);
+    if (!d) d = strcmp(x->name, y->name);
+    return d ? d : strcmp(x->overload, y->overload);
+}
+
+/* Sorted, so that a node's is found among many. */
+static ph_rc sort_functions(const ph_onnx *o, ph_onnx_function *f, ph_err *err) {
+    if (o->n_functions) qsort(f, o->n_functions, sizeof *f, by_names);
+    for (size_t i = 1; i < o->n_functions; i++)
+        if (!by_names(&f[i - 1], &f[i]))
+            return PH_FAIL(err, PH_EFORMAT,
+                           "%.120s: byte %zu: the function %.60s of domain %.60s is there twice", o->name,
+                           f[i].at, f[i].name, *f[i].domain ? f[i].domain : "ai.onnx");
+    return PH_OK;
+}
+
+const ph_onnx_function *ph_onnx_function_of(const ph_onnx *m, const ph_onnx_node *n) {
+    const ph_onnx_function key = {.domain = n->domain, .name = n->op, .overload = n->overload};
+    return m->n_functions ? bsearch(&key, m->function, m->n_functions, sizeof key, by_names) : NULL;
+}
+
 /* ---- the model ---- */
 
 typedef struct model_tables {
@@ -244,6 +276,7 @@ static ph_rc read_model(ph_onnx_reader *r, ph_pb m, ph_err *err) {
     if (c.of[7] != 1)
         return PH_FAIL(err, PH_EFORMAT, "%.120s: no ONNX model: it has %zu graphs, not one", o->name,
                        c.of[7]);
+    PH_TRY(few_opsets(r, c.of[8], err));
     PH_TRY(ph_onnx_table(r, &t.opset, c.of[8], sizeof *t.opset, err));
     PH_TRY(ph_onnx_table(r, &t.function, c.of[25], sizeof *t.function, err));
     o->opset = t.opset, o->function = t.function;
@@ -252,6 +285,7 @@ static ph_rc read_model(ph_onnx_reader *r, ph_pb m, ph_err *err) {
         if (!more) break;
         PH_TRY(take_model(r, &m, &f, &t, err));
     }
+    PH_TRY(sort_functions(o, t.function, err));
     if (o->ir_version < 1)
         return PH_FAIL(err, PH_EFORMAT, "%.120s: no ONNX model: ir_version is %" PRId64, o->name,
                        o->ir_version);

@@ -116,7 +116,7 @@ typedef struct ph_onnx {
     int64_t                 ir_version;
     const char             *producer, *producer_version, *graph_name;
     const ph_onnx_opset    *opset;
-    const ph_onnx_function *function;
+    const ph_onnx_function *function; /* by domain, name, overload; none twice */
     const ph_onnx_node     *node;
     const ph_onnx_tensor   *initializer;
     const ph_onnx_value    *input, *output; /* graph inputs may be initializers too (IR below 4) */
@@ -136,6 +136,9 @@ ph_rc ph_onnx_open(ph_onnx *m, const char *path, ph_err *err);
 /* The same of bytes that outlive *m.  External data is refused: there is no folder. */
 ph_rc ph_onnx_view(ph_onnx *m, const uint8_t *bytes, size_t n, const char *name, ph_err *err);
 void  ph_onnx_close(ph_onnx *m); /* accepts a zeroed one */
+
+/* The model's own function that a node calls; NULL: none. */
+const ph_onnx_function *ph_onnx_function_of(const ph_onnx *m, const ph_onnx_node *n);
 
 /* A type's name in ONNX: "float16"; "?" for numbers that are none. */
 const char *ph_onnx_type_name(int type);

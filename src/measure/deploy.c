@@ -33,12 +33,6 @@ static const char *label(const ph_onnx_node *n) {
     return *n->name ? n->name : n->n_out && *n->out[0] ? n->out[0] : n->op;
 }
 
-static int is_function(const ph_onnx *m, const ph_onnx_node *n) {
-    for (size_t i = 0; i < m->n_functions; i++)
-        if (!strcmp(m->function[i].name, n->op) && !strcmp(m->function[i].domain, n->domain)) return 1;
-    return 0;
-}
-
 /* Was this operator told of already? */
 static int is_told(const ph_deploy_part *p, const char *op) {
     for (size_t i = 0; i < p->n_problems; i++)
@@ -51,7 +45,7 @@ static void check_operators(ph_deploy_part *p, const ph_onnx_node *node, size_t 
         char what[200];
         snprintf(what, sizeof what, "%.80s of domain %.80s", node[i].op,
                  *node[i].domain ? node[i].domain : "ai.onnx");
-        if (is_function(&p->file, &node[i]) || ph_onnx_op_since(node[i].domain, node[i].op) ||
+        if (ph_onnx_function_of(&p->file, &node[i]) || ph_onnx_op_since(node[i].domain, node[i].op) ||
             is_told(p, what))
             continue;
         tell(p, "operator", label(&node[i]), 1, "there is no operator %s", what);

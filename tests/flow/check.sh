@@ -42,6 +42,19 @@ expect 1 'it does not fit' "too little memory" $P inspect $onnx/good/clip_vision
 expect 0 '^digraph' "the graph" $P inspect --dot $onnx/good/clip_vision.onnx
 expect 3 'there is no operator FancyGelu' "a model that cannot be run" $P inspect $onnx/bad/custom_domain_op.onnx
 expect 3 'damaged' "a broken file" $P inspect $onnx/bad/truncated_small.onnx
+# Names are a stranger's bytes: an escape sequence in them stays text.
+escape=$(mktemp --suffix=.onnx)
+LC_ALL=C sed 's/pixel_values/pixel\x1b[31mue/g' $onnx/good/clip_vision.onnx > "$escape"
+for command in inspect check "inspect --dot"; do
+    expect 0 'pixel|deployable' "$command" $P $command "$escape"
+    if grep -qa $'\x1b' "$out"; then
+        failed=$((failed + 1))
+        echo "$command: sends an escape to the terminal"
+    else
+        passed=$((passed + 1))
+    fi
+done
+rm -f "$escape"
 expect 2 'for ONNX files' "--axis of another model" $P inspect --axis a=1
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -329,14 +329,6 @@ static ph_rc open_graph(ph_oi *o, ph_err *err) {
     return order_nodes(o, s, err);
 }
 
-static const ph_onnx_function *function_of(const ph_onnx *m, const ph_onnx_node *n) {
-    for (size_t i = 0; i < m->n_functions; i++)
-        if (!strcmp(m->function[i].name, n->op) && !strcmp(m->function[i].domain, n->domain) &&
-            !strcmp(m->function[i].overload, n->overload))
-            return &m->function[i];
-    return NULL;
-}
-
 /* The attributes of a call: its own, references resolved, then the function's defaults. */
 static ph_rc call_attrs(ph_oi *o, ph_oi_scope *s, const ph_onnx_function *f, const ph_onnx_node *n,
                         ph_err *err) {
@@ -438,7 +430,7 @@ static ph_rc check_attrs(const ph_oi *o, const ph_oi_row *row, const ph_onnx_nod
 }
 
 static ph_rc import_node(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
-    const ph_onnx_function *f = function_of(o->m, n);
+    const ph_onnx_function *f = ph_onnx_function_of(o->m, n);
     const ph_oi_row        *row = ph_oi_row_of(n->domain, n->op);
     int                     took = 0;
     o->node = n;

@@ -132,6 +132,29 @@ void test_onnx_functions(void) {
     refuse(&m, PH_EUNSUP, "Other");
 }
 
+/* What is looked for by each node: found among many, and none of it twice. */
+void test_onnx_many(void) {
+    om_bytes m = with_function("", 11), f;
+    for (int i = 0; i < 300; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "F%d", i * 7919 % 300);
+        f = (om_bytes){.n = 0}, om_text(&f, 1, name), om_text(&f, 10, "local"), om_sub(&m, 25, &f);
+    }
+    om_import i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[2, 1]");
+    done(&i);
+    m = with_function("", 11);
+    f = (om_bytes){.n = 0}, om_text(&f, 1, "Total"), om_text(&f, 10, "local"), om_sub(&m, 25, &f);
+    refuse(&m, PH_EFORMAT, "Total of domain local is there twice");
+    m = with_function("", 11);
+    for (int k = 0; k < 300; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "d%d", k);
+        om_opset(&m, 8, name, 1);
+    }
+    refuse(&m, PH_ELIMIT, "opsets are imported; at most 256");
+}
+
 /* Nodes in any order; what is left out; an initializer that is an input too; a value that is two outputs. */
 void test_onnx_order_and_names(void) {
     om_bytes g = {.n = 0}, n, w = om_tensor("w", 1, 1, (const int64_t[]){2});
