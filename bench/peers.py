@@ -43,6 +43,12 @@ def timed(command):
     return 1e3 * (time.perf_counter() - begin)
 
 
+def machine():
+    """Processor and kernels, without measuring anything."""
+    return json.loads(run([PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-p", "1", "-n",
+                           "1"]).stdout)["machine"]
+
+
 class Rows:
     """Figures of two programs, kept as speeds or times; printed as medians and their ratio."""
 
@@ -322,7 +328,7 @@ def main():
     if args.tower:
         tower_rounds(args, threads, rows)
     if args.json:
-        print(json.dumps({"rows": rows.json(), "missing": missing}))
+        print(json.dumps({"machine": machine(), "model": args.gguf or args.tower, "rows": rows.json(), "missing": missing}))
     else:
         rows.print()
     return 0
