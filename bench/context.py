@@ -15,8 +15,7 @@ import statistics
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PINHOLE = os.environ.get("PINHOLE", os.path.join(ROOT, "build", "pinhole"))
+from common import PINHOLE, machine
 
 
 def bench(a, kv, depth, limits):
@@ -55,12 +54,6 @@ def measure(a, kv, depths):
             "ratio": slope / reading, "bend": bend, "read_gbs": gbs}
 
 
-def machine():
-    done = subprocess.run([PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-p", "1", "-n", "1"],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["machine"]
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("-m", "--model")
@@ -71,7 +64,9 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--json", action="store_true")
     a = p.parse_args()
-    depths = [int(d) for d in a.depths.split(",")]
+    depths = sorted({int(d) for d in a.depths.split(",")})
+    if len(depths) < 2:
+        sys.exit("context.py: a line wants two depths")
     rows = [measure(a, kv, depths) for kv in a.kv.split(",")]
     if a.json:
         print(json.dumps({"machine": machine(), "model": a.model, "threads": a.threads, "rounds": a.rounds, "context": rows}))

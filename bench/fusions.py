@@ -13,8 +13,7 @@ import statistics
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PINHOLE = os.environ.get("PINHOLE", os.path.join(ROOT, "build", "pinhole"))
+from common import PINHOLE
 STAGES = ("see", "bridge", "prefill", "step")
 
 

@@ -13,8 +13,7 @@ import statistics
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PINHOLE = os.environ.get("PINHOLE", os.path.join(ROOT, "build", "pinhole"))
+from common import PINHOLE, machine
 
 
 def output(command):
@@ -43,12 +42,6 @@ def beside(program, a):
     finally:
         busy.kill()
         busy.wait()
-
-
-def machine():
-    done = subprocess.run([PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-p", "1", "-n", "1"],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["machine"]
 
 
 def main():

@@ -26,8 +26,7 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PINHOLE = os.environ.get("PINHOLE", os.path.join(ROOT, "build", "pinhole"))
+from common import PINHOLE, machine
 
 
 def run(command, may_fail=False):
@@ -41,12 +40,6 @@ def timed(command):
     begin = time.perf_counter()
     run(command)
     return 1e3 * (time.perf_counter() - begin)
-
-
-def machine():
-    """Processor and kernels, without measuring anything."""
-    return json.loads(run([PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-p", "1", "-n",
-                           "1"]).stdout)["machine"]
 
 
 class Rows:

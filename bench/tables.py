@@ -23,7 +23,7 @@ def objects(path):
 
 
 def is_run(o):
-    return "machine" in o and "rows" in o
+    return "machine" in o and "rows" in o and "missing" not in o
 
 
 def is_peers(o):

@@ -23,13 +23,15 @@ wanted() {
 run() { # name, command...
     local name=$1 from=$SECONDS
     shift
+    rm -f "$logs/$name.end"
     "$@" > "$logs/$name.log" 2>&1
     echo "$? $((SECONDS - from))" > "$logs/$name.end"
 }
 
 tell() { # name
     local name=$1 log=$logs/$1.log rc seconds passed failed
-    read -r rc seconds < "$logs/$name.end"
+    rc=1 seconds=0 # a step that broke off leaves nothing
+    [ -e "$logs/$name.end" ] && read -r rc seconds < "$logs/$name.end"
     read -r passed failed < <(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" |
         awk '{p += $1; f += $2; n++} END {if (n) print p, f; else print "none 0"}')
     if [ "$passed" = none ]; then passed=$((rc == 0)) failed=$((rc != 0)); fi

@@ -91,7 +91,9 @@ ph_rc ph_file_descriptor(int *fd, const char *path, ph_err *err) {
     if (!path || !*path) return PH_FAIL(err, PH_EPATH, "an empty path names no file");
     PH_TRY(open_to_read(fd, path, 0, path, err));
     ph_rc rc = measure(&n, *fd, SIZE_MAX, path, err);
-    if (rc) close(*fd);
+    if (!rc) return PH_OK;
+    close(*fd);
+    *fd = -1;
     return rc;
 }
 

@@ -83,6 +83,7 @@ int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     ph_video_child(argc, argv);
     hold_streams();
+    signal(SIGCHLD, SIG_DFL); /* how a child ended is asked for, whatever the caller ignores */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing, with its message */
     if (!strcmp(name, "help") && argc > 2 && ph_command_find(argv[2])) {
         static char help[] = "--help";

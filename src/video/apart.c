@@ -35,9 +35,9 @@ extern char **environ;
 
 /* ---- starting it ---- */
 
-/* Signals as in a new process; the two descriptors in their places. */
+/* What ends it is not ignored, whatever this process does; the two descriptors in their places. */
 static int spawn(pid_t *pid, const char *program, int socket, int file) {
-    static const int all[] = {SIGXCPU, SIGXFSZ, SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
+    static const int all[] = {SIGXCPU, SIGXFSZ, SIGPIPE, SIGALRM};
     char name[] = "pinhole", word[] = PH_VIDEO_WORD, *const argv[] = {name, word, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t          how;
@@ -84,7 +84,7 @@ static int start(pid_t *pid, int *from, const char *program, int file) {
 
 /* ---- in the process that waits ---- */
 
-typedef enum ending { RUNNING, ENDED, LATE, CANCELLED } ending;
+typedef enum ending { RUNNING, ENDED, LATE, CANCELLED, LOST } ending;
 
 typedef struct decoder {
     const ph_video_how *how;
@@ -92,6 +92,7 @@ typedef struct decoder {
     int                 from;
     uint64_t            deadline; /* of ph_clock_ns */
     ending              end;
+    int                 has_begun; /* as a decoder: it has said so */
 } decoder;
 
 /* Is its time up, whatever it does? */
@@ -129,12 +130,13 @@ static int receive_all(decoder *d, void *bytes, size_t n) {
     return 1;
 }
 
-/* Whatever it is doing, it is over; no zombie stays.  One that has closed the pipe is about to end, and its
+/* Whatever it is doing, it is over; no zombie stays.  One that has closed the socket is about to end, and its
  * status says how; if it does not end it is late. */
 static void reap(decoder *d, int *status, struct rusage *usage) {
     enum { SLICE_MS = 100 };
     for (int ms = 1; d->end == ENDED; ms = ms < SLICE_MS / 2 ? 2 * ms : SLICE_MS) {
         pid_t got = wait4(d->pid, status, WNOHANG, usage);
+        if (got < 0 && errno == ECHILD) d->end = LOST; /* who ignores SIGCHLD is not told */
         if (got == d->pid || (got < 0 && errno != EINTR)) return;
         ending end = is_over(d);
         if (end != RUNNING)
@@ -155,8 +157,16 @@ static ph_rc explain(const decoder *d, int status, const struct rusage *u, ph_er
     if (d->end == LATE)
         return PH_FAIL(err, PH_ELIMIT, "decoding the video took more than %d s by the clock: %s",
                        d->how->clock_max, help);
-    if (d->end == CANCELLED || killed_by == SIGINT || killed_by == SIGTERM)
+    if (d->end == CANCELLED || killed_by == SIGINT || killed_by == SIGTERM || killed_by == SIGHUP ||
+        killed_by == SIGQUIT)
         return PH_FAIL(err, PH_ECANCEL, "decoding the video was interrupted");
+    if (d->end == LOST)
+        return PH_FAIL(err, PH_EMACHINE,
+                       "the video's decoder ended and its status is lost: this process ignores SIGCHLD");
+    if (!d->has_begun && WIFEXITED(status))
+        return PH_FAIL(err, PH_EMACHINE,
+                       "%s, started for a video's decoder, is none (status %d): give frames with --image",
+                       d->how->program, WEXITSTATUS(status));
     if (killed_by == SIGXCPU ||
         (killed_by == SIGKILL && u->ru_utime.tv_sec + u->ru_stime.tv_sec + 1 >= d->how->seconds_max))
         return PH_FAIL(err, PH_ELIMIT, "decoding the video took more than %d s of processor time: %s",
@@ -215,12 +225,13 @@ static int put(const decoder *d, const void *bytes, size_t n) {
 }
 
 /* Which frames?  It asks once, and again when the file turns out to hold another number of them. */
-static ph_rc answer(decoder *d, const ph_video_info *info, int n_asked, ph_err *err) {
+static ph_rc answer(decoder *d, const ph_video_info *asked, int n_asked, ph_err *err) {
     enum { QUESTIONS_MAX = 4 };
-    int index[PH_VIDEO_FRAMES_MAX], n = 0;
-    if (n_asked >= QUESTIONS_MAX || !is_info(info))
+    const ph_video_info info = {.n_frames = asked->n_frames, .fps = asked->fps};
+    int                 index[PH_VIDEO_FRAMES_MAX], n = 0;
+    if (n_asked >= QUESTIONS_MAX || !is_info(asked))
         return PH_FAIL(err, PH_EFORMAT, "the video's decoder asked what cannot be right");
-    PH_TRY(d->how->choose(d->how->arg, info, index, &n, err));
+    PH_TRY(d->how->choose(d->how->arg, &info, index, &n, err));
     if (!put(d, &n, sizeof n) || !put(d, index, (size_t)n * sizeof *index)) d->end = ENDED;
     return d->end == ENDED ? PH_EFORMAT : PH_OK;
 }
@@ -228,6 +239,9 @@ static ph_rc answer(decoder *d, const ph_video_info *info, int n_asked, ph_err *
 static ph_rc take_reply(ph_video *out, decoder *d, ph_err *err) {
     ph_video_reply *r = calloc(1, sizeof *r);
     ph_rc           rc = r ? PH_OK : PH_FAIL(err, PH_ENOMEM, "a video's table");
+    char            begun;
+    if (!rc && !receive_all(d, &begun, 1)) rc = PH_EFORMAT;
+    d->has_begun = !rc;
     for (int n_asked = 0; !rc; n_asked++) {
         rc = receive_all(d, r, sizeof *r) ? PH_OK : PH_EFORMAT;
         if (rc || !r->is_question) break;
@@ -245,11 +259,11 @@ ph_rc ph_video_read_apart(ph_video *out, int file, const ph_video_how *how, ph_e
     decoder        d = {.how = how, .deadline = ph_clock_ns() + 1000000000u * (uint64_t)how->clock_max};
     int            e = start(&d.pid, &d.from, how->program, file);
     if (e)
-        return PH_FAIL(
-            err, PH_EMACHINE,
-            "the video's decoder, a process of its own, cannot be started (%s: %s): mount /proc if "
-            "it is not there, or give frames with --image",
-            how->program, strerror(e));
+        return PH_FAIL(err, PH_EMACHINE,
+                       "the video's decoder, a process of its own, cannot be started (%s: %s): %sgive frames "
+                       "with --image",
+                       how->program, strerror(e),
+                       e == ENOENT || e == EACCES ? "mount /proc if it is not there, or " : "");
     order.how.choose = NULL, order.how.arg = NULL, order.how.cancel = NULL, order.how.program = NULL;
     if (!put(&d, &order, sizeof order)) d.end = ENDED;
     ph_rc rc = d.end == ENDED ? PH_EFORMAT : take_reply(out, &d, err);

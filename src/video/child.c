@@ -1,6 +1,6 @@
 /* child.c - the process that decodes a video: this program, started anew by apart.c.
  *
- *     socket:  order ─► limits ─ libraries ─► which frames? ─► choice ─► decode ─► reply, frames ─ _exit
+ *     socket:  order ─► limits ─► begun ─ libraries ─► which frames? ─► choice ─► decode ─► reply, frames ─ _exit
  *     file:    the video, mapped
  *
  * AddressSanitizer reserves more address space than there is memory: under it memory is not limited.
@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -83,11 +85,22 @@ static void be_apart(pid_t parent, int seconds) {
     limit(RLIMIT_CPU, (rlim_t)seconds, (rlim_t)seconds + 1);
 }
 
+/* What the process that waits has open is none of ours. */
+static void close_others(void) {
+    enum { FEW = 1024 };
+#ifdef SYS_close_range
+    if (!syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0)) return;
+#endif
+    for (int fd = STDERR_FILENO + 1; fd < FEW; fd++) close(fd);
+}
+
 void ph_video_obey(ph_video_how *how) {
     ph_video_order order;
     if (!receive_all(PH_VIDEO_SOCKET, &order, sizeof order)) _exit(1);
+    close_others();
     be_apart(order.parent, order.how.seconds_max);
     *how = order.how;
+    if (!send_all(PH_VIDEO_SOCKET, "", 1)) _exit(1);
 }
 
 /* Bytes beyond what is mapped now: the program, the file and the libraries.  *given: how many it comes
@@ -99,7 +112,8 @@ static ph_rc limit_memory(uint64_t bytes, uint64_t *given, ph_err *err) {
     FILE         *f = fopen("/proc/self/statm", "r");
     if (f && fscanf(f, "%lu", &pages) != 1) pages = 0;
     if (f) fclose(f);
-    rlim_t        now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE), most = now + bytes;
+    rlim_t        now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+    rlim_t        most = bytes < RLIM_INFINITY / 2 - now ? now + bytes : RLIM_INFINITY / 2;
     struct rlimit set;
     if (!pages)
         return PH_FAIL(err, PH_EMACHINE,
@@ -161,7 +175,9 @@ static void work(const ph_video_how *how) {
 
 void ph_video_child(int argc, char **argv) {
     ph_video_how how;
+    struct stat  st;
     if (argc != 2 || strcmp(argv[1], PH_VIDEO_WORD) != 0) return;
+    if (fstat(PH_VIDEO_SOCKET, &st) || !S_ISSOCK(st.st_mode)) return; /* somebody typed it */
     ph_video_obey(&how);
     work(&how);
     _exit(0);

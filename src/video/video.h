@@ -50,17 +50,18 @@ typedef struct ph_video {
 
 /* Limits that are 0 are those above. */
 typedef struct ph_video_how {
-    uint64_t pixels_max;  /* of a frame */
-    uint64_t kept_max;    /* pixels of the chosen frames together; PH_VIDEO_PIXELS_MAX at most */
-    uint64_t decoded_max; /* pixels of all frames that are decoded, chosen or not */
-    uint64_t memory_max;  /* bytes that the child takes, beside its libraries and what it shares with us */
-    int      packets_max; /* read from the file */
-    int      seconds_max; /* of processor time */
-    int      clock_max;   /* seconds by the clock; 0: PH_VIDEO_PATIENCE times seconds_max */
-    const atomic_int *cancel;  /* or NULL: looked at ten times a second */
+    uint64_t pixels_max;      /* of a frame */
+    uint64_t kept_max;        /* pixels of the chosen frames together; PH_VIDEO_PIXELS_MAX at most */
+    uint64_t decoded_max;     /* pixels of all frames that are decoded, chosen or not */
+    uint64_t memory_max;      /* bytes that the child takes, beside the program, the file and its libraries */
+    int      packets_max;     /* read from the file */
+    int      seconds_max;     /* of processor time */
+    int      clock_max;       /* seconds by the clock; 0: PH_VIDEO_PATIENCE times seconds_max */
+    const atomic_int *cancel; /* or NULL: looked at ten times a second */
     const char       *program; /* whose main begins with ph_video_child; NULL: PH_VIDEO_SELF */
-    /* Fill index [PH_VIDEO_FRAMES_MAX] with the frames that are wanted, ascending, and *n.  Called again when
-     * the file turns out to hold another number of frames than it says. */
+    /* info: n_frames and fps, checked; the size is not known yet.  Fill index [PH_VIDEO_FRAMES_MAX] with the
+     * frames that are wanted, ascending, and *n.  Called again when the file turns out to hold another number
+     * of frames than it says. */
     ph_rc (*choose)(void *arg, const ph_video_info *info, int *index, int *n, ph_err *err);
     void *arg;
 } ph_video_how;
@@ -103,7 +104,8 @@ typedef struct ph_video_order {
     ph_video_how how; /* without its pointers */
 } ph_video_order;
 
-/* From the child: a question, which an int n and index [n] answer, or the end, with the frames behind it. */
+/* From the child: one byte when it has begun; then a question, which an int n and index [n] answer, or the
+ * end, with the frames behind it. */
 typedef struct ph_video_reply {
     int           is_question; /* which frames, of a file of which info is known */
     ph_rc         rc;          /* PH_OK, or why there are none */

@@ -90,5 +90,26 @@ expect 2 'unknown option|--rounds' "--round" --round 2
 expect 3 'context' "-p beyond the context" -t 1 -p 100000
 expect 3 'nosuch' "no such model" -m nosuch
 expect 3 'plain text, which is not read' "a picture that is none" -t 1 --image now.json
+# What the scripts of bench/ print with --json goes into tables.
+tables() { # WORDS OPTION..., with the objects on standard input
+    local words=$1
+    shift
+    cat > tables.json
+    if python3 "$root/bench/tables.py" "$@" tables.json 2>&1 | grep -qF -- "$words"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "tables.py $*: not '$words'"
+    fi
+}
+if command -v python3 > /dev/null; then
+    machine='"machine":{"cpu":"one","isa":"ref","read_gbs":1}'
+    peers="{$machine,\"model\":\"a/b.gguf\",\"missing\":[],\"rows\":[{\"work\":\"step\",\"unit\":\"tok/s\",\"peer\":\"p\",\"ours\":[3,4,5],\"theirs\":[2]}]}"
+    tables '| step | 4.00 tok/s | 2.00 tok/s | 2.00 | p |' <<< "$peers"
+    tables 'one,ref,b.gguf,step,,,4,tok/s,,,,p,2.000' --csv <<< "$peers"
+    tables '| f32 | 1.00 ms | 2.00 ms | 5 | 4 | 1.25 |' <<< "{$machine,\"model\":\"m\",\"threads\":2,\"context\":[{\"kv\":\"f32\",\"ms\":{\"1\":1,\"2\":2},\"slope_ns\":5,\"reading_ns\":4,\"ratio\":1.25,\"bend\":0}]}"
+    tables '| pinhole | 4.0 tok/s | 2.0 tok/s | 0.50 |' <<< "{$machine,\"model\":null,\"threads\":2,\"neighbour\":[{\"program\":\"pinhole\",\"alone\":4,\"beside\":2,\"share\":0.5}]}"
+    tables '| step |' < now.json
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -51,6 +51,8 @@ ok "chat: a video that is not there" fails 3 "no.mov" "/video $D/no.mov"
 ok "chat: a video that is none" fails 3 "in the video tests/flow/video.sh" "/video tests/flow/video.sh"
 ok "chat: no name" fails 2 "/video wants a file" /video
 ok "chat: no picture's name" fails 2 "/image wants a file" "/image  "
+"$PINHOLE" --decode-frames < /dev/null > /dev/null 2>&1
+ok "its word is no command" test $? = 2
 run --video tests/flow/video.sh > /dev/null 2> /dev/null
 ok "no video: status 3" test $? = 3
 "$PINHOLE" run -m models/panel-vlm --video $V/plain.mov -p "?" 2> /dev/null

@@ -31,7 +31,7 @@ enum {
     ROWS_MAX = 96, /* rows of a unit: enough to pay for unpacking a row of weights, whole tiles of kernels */
     COLS_MIN = 8,
     COLS16_MIN = 16, /* the same by integers: what goes together there */
-    MANY_ROWS = 16,  /* by integers, from here on a unit's columns share its rows, laid out by the kernel */
+    MANY_ROWS = 16,  /* from here on a unit's columns share its rows */
     TEMP_COLS = 128, /* of a unit with all its rows */
     WIDE_ROWS = 32,  /* as many columns more as a unit has fewer rows than these */
 };

@@ -94,7 +94,7 @@ static inline vf v_pick(vm m, vf yes, vf no) {
     return vbslq_f32(m, yes, no);
 }
 
-/* (lane 0 + lane 2) + (lane 1 + lane 3). */
+/* (lane 0 + lane 1) + (lane 2 + lane 3). */
 static inline float v_sum(vf a) {
     vf pairs = vpaddq_f32(a, a);
     return vgetq_lane_f32(pairs, 0) + vgetq_lane_f32(pairs, 1);

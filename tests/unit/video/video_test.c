@@ -6,6 +6,7 @@
 #include "video/video.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -297,6 +298,7 @@ void test_video_cut(void) {
 /* What a decoder might do instead of its work, with the limits that it has: the child looks here which it is
  * to be, and does as it should where this is not set. */
 #define MISDEED "PH_TEST_DECODER"
+#define OTHER   "PH_TEST_DESCRIPTOR"
 
 /* After what was settled: the sender's own words. */
 static void drip(void) { /* a byte now and then, of a reply that never ends */
@@ -315,6 +317,20 @@ static void hang_up(void) {
 
 static void spin(void) {
     for (volatile int on = 1; on;) continue;
+}
+
+/* 0 and a reason, which is none of its own: whether a descriptor of the other process is open here. */
+static void look(void) {
+    int                   open_there = atoi(getenv(OTHER) ? getenv(OTHER) : "0");
+    static ph_video_reply r = {.rc = PH_EUNSUP, .message = "closed"};
+    if (fcntl(open_there, F_GETFD) >= 0) memcpy(r.message, "it is open", sizeof "it is open");
+    if (write(PH_VIDEO_SOCKET, &r, sizeof r) < 0) _exit(1);
+    _exit(0);
+}
+
+static void hang_up_signal(void) {
+    raise(SIGHUP);
+    doze();
 }
 
 static void crash(void) {
@@ -380,8 +396,8 @@ static void send_forged(int k) {
 static const struct {
     const char *name;
     void (*run)(void);
-} misdeeds[] = {{"drip", drip}, {"doze", doze},   {"hang_up", hang_up},
-                {"spin", spin}, {"crash", crash}, {"vanish", vanish}};
+} misdeeds[] = {{"drip", drip},   {"doze", doze},     {"hang_up", hang_up}, {"spin", spin},
+                {"crash", crash}, {"vanish", vanish}, {"look", look},       {"hup", hang_up_signal}};
 
 void ut_begin(int argc, char **argv) {
     const char  *name = getenv(MISDEED);
@@ -419,6 +435,8 @@ void test_video_limits(void) {
                        enough = {.choose = choose, .arg = &c, .decoded_max = N * W * H},
                        packets = {.choose = choose, .arg = &c, .packets_max = 12},
                        nobody = {.choose = choose, .arg = &c, .program = "/no/such/program"},
+                       another = {.choose = choose, .arg = &c, .program = "/bin/false"},
+                       boundless = {.choose = choose, .arg = &c, .memory_max = UINT64_MAX},
                        unwilling = {.choose = refuse, .arg = &c};
     if (!can_read()) return;
     costs(VIDEOS "plain.mov", &work, PH_ELIMIT, "--video-frames");
@@ -427,6 +445,9 @@ void test_video_limits(void) {
     costs(VIDEOS "counted.mkv", &enough, PH_OK, "");
     costs(VIDEOS "plain.mov", &packets, PH_ELIMIT, "more than 12 packets");
     costs(VIDEOS "plain.mov", &nobody, PH_EMACHINE, "cannot be started");
+    costs(VIDEOS "plain.mov", &another, PH_EMACHINE,
+          "/bin/false, started for a video's decoder, is none (status 1)");
+    costs(VIDEOS "plain.mov", &boundless, PH_OK, "");
     costs(VIDEOS "plain.mov", &unwilling, PH_EUSAGE, "none of them");
 }
 
@@ -453,6 +474,16 @@ void test_video_taken(void) {
     does("doze", &cancel, PH_ECANCEL, "interrupted");
     does("crash", &any, PH_EFORMAT, "crashed");
     does("vanish", &any, PH_EFORMAT, "sent nothing");
+    does("hup", &any, PH_ECANCEL, "interrupted");
+    int other = dup(0); /* without FD_CLOEXEC */
+    snprintf(name, sizeof name, "%d", other);
+    CHECK(other > 2 && !setenv(OTHER, name, 1));
+    does("look", &any, PH_EUNSUP, "closed");
+    close(other);
+    unsetenv(OTHER);
+    signal(SIGCHLD, SIG_IGN);
+    does("vanish", &any, PH_EMACHINE, "ignores SIGCHLD");
+    signal(SIGCHLD, SIG_DFL);
     for (int k = 0; forge(&f, k); k++) {
         snprintf(name, sizeof name, "%d", k);
         does(name, &any, f.want, f.words);
