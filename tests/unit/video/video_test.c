@@ -329,6 +329,7 @@ static void look(void) {
 }
 
 static void hang_up_signal(void) {
+    signal(SIGHUP, SIG_DFL); /* under nohup it is ignored, here too */
     raise(SIGHUP);
     doze();
 }
