@@ -12,24 +12,19 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 
-from common import PINHOLE, machine
+from common import PINHOLE, machine, run
 
 
 def bench(a, kv, depth, limits):
     command = [PINHOLE, "bench", "--json", "-q", "--no-cold", "--rounds", "1", "-t", str(a.threads), "-p", "1", "-n",
                str(a.steps), "--depth", str(depth), "--kv", kv] + (["-m", a.model] if a.model else [])
-    done = subprocess.run(command + ([] if limits else ["--no-limits"]), stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True)
-    if done.returncode:
-        sys.exit(f"context.py: {' '.join(command)}\n  left with {done.returncode}: {done.stderr.strip()[-400:]}")
-    return json.loads(done.stdout)
+    return json.loads(run(command + ([] if limits else ["--no-limits"])).stdout)
 
 
-def step(run):
-    return next(r for r in run["rows"] if r["stage"] == "step")
+def step(printed):
+    return next(r for r in printed["rows"] if r["stage"] == "step")
 
 
 def line(x, y):

@@ -10,24 +10,16 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 
-from common import PINHOLE
+from common import PINHOLE, run
+
 STAGES = ("see", "bridge", "prefill", "step")
-
-
-def output(command):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"fusions.py: {' '.join(command)}\n  left with {done.returncode}: {done.stderr.strip()[-400:]}")
-    return done.stdout
 
 
 def times(a, unfused):
     command = [PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-t", str(a.threads)]
     command += ["-p", str(a.prompt), "-n", str(a.steps)] + (["-m", a.model] if a.model else [])
-    rows = json.loads(output(command + (["--unfuse", unfused] if unfused else [])))["rows"]
+    rows = json.loads(run(command + (["--unfuse", unfused] if unfused else [])).stdout)["rows"]
     found = {}
     for r in rows:
         if r["stage"] in STAGES:
@@ -45,7 +37,7 @@ def main():
     p.add_argument("--only", help="some of the names, separated by commas")
     p.add_argument("--json", action="store_true")
     a = p.parse_args()
-    known = [f["name"] for f in json.loads(output([PINHOLE, "inspect", "--known", "--json"]))["fusions"]]
+    known = [f["name"] for f in json.loads(run([PINHOLE, "inspect", "--known", "--json"]).stdout)["fusions"]]
     names = a.only.split(",") if a.only else known + ["all"]
     ratios = {n: {} for n in names}
     times(a, None)  # the file comes into memory

@@ -13,25 +13,18 @@ import statistics
 import subprocess
 import sys
 
-from common import PINHOLE, machine
-
-
-def output(command):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"neighbour.py: {' '.join(command)}\n  left with {done.returncode}: {done.stderr.strip()[-400:]}")
-    return done.stdout
+from common import PINHOLE, machine, run
 
 
 def ours(a):
-    rows = json.loads(output([PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-t",
-                              str(a.threads), "-p", "1", "-n", str(a.steps)] + (["-m", a.model] if a.model else [])))["rows"]
+    rows = json.loads(run([PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-t",
+                              str(a.threads), "-p", "1", "-n", str(a.steps)] + (["-m", a.model] if a.model else [])).stdout)["rows"]
     return next(r["median"] for r in rows if r["stage"] == "step")
 
 
 def theirs(a):
-    return json.loads(output([os.environ["LLAMA_BENCH"], "-m", a.model, "-p", "0", "-n", str(a.steps), "-t", str(a.threads),
-                              "-r", "1", "-o", "json"]))[0]["avg_ts"]
+    return json.loads(run([os.environ["LLAMA_BENCH"], "-m", a.model, "-p", "0", "-n", str(a.steps), "-t", str(a.threads),
+                              "-r", "1", "-o", "json"]).stdout)[0]["avg_ts"]
 
 
 def beside(program, a):

@@ -21,19 +21,11 @@ import os
 import re
 import statistics
 import struct
-import subprocess
 import sys
 import tempfile
 import time
 
-from common import PINHOLE, machine
-
-
-def run(command, may_fail=False):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if done.returncode and not may_fail:
-        sys.exit(f"peers.py: {' '.join(command)}\n  left with {done.returncode}: {done.stderr.strip()[-400:]}")
-    return done
+from common import PINHOLE, machine, run
 
 
 def timed(command):

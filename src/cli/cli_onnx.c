@@ -53,6 +53,15 @@ static void print_value(const char *what, const ph_onnx_value *v) {
     printf("%s\n", v->has_shape ? v->rank ? "]" : " []" : ", any shape");
 }
 
+void ph_cli_print_opsets(const ph_onnx *m) {
+    char shown[PH_CLI_SHOWN];
+    printf("  opsets      ");
+    for (size_t i = 0; i < m->n_opsets; i++)
+        printf(" %s %" PRId64 "%s", *m->opset[i].domain ? ph_cli_shown(shown, m->opset[i].domain) : "ai.onnx",
+               m->opset[i].version, i + 1 < m->n_opsets ? "," : "");
+    printf("\n");
+}
+
 static void print_file(const job *j) {
     const ph_onnx *m = &j->file;
     char           text[32], shown[3][PH_CLI_SHOWN];
@@ -62,12 +71,8 @@ static void print_file(const job *j) {
     printf("%s\n  container    ONNX, IR %" PRId64 "%s%s %s\n", ph_cli_shown(shown[0], j->how->path),
            m->ir_version, *m->producer ? ", made by " : "", ph_cli_shown(shown[1], m->producer),
            ph_cli_shown(shown[2], m->producer_version));
-    printf("  opsets      ");
-    for (size_t i = 0; i < m->n_opsets; i++)
-        printf(" %s %" PRId64 "%s",
-               *m->opset[i].domain ? ph_cli_shown(shown[0], m->opset[i].domain) : "ai.onnx",
-               m->opset[i].version, i + 1 < m->n_opsets ? "," : "");
-    printf("\n  nodes        %zu, %zu function%s\n  weights      %zu, %s", m->n_nodes, m->n_functions,
+    ph_cli_print_opsets(m);
+    printf("  nodes        %zu, %zu function%s\n  weights      %zu, %s", m->n_nodes, m->n_functions,
            m->n_functions == 1 ? "" : "s", m->n_initializers, text);
     if (m->n_external) printf(", %zu file%s beside it", m->n_external, m->n_external == 1 ? "" : "s");
     printf("\n");

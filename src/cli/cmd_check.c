@@ -15,13 +15,8 @@ typedef struct job {
 
 static void print_part(const ph_deploy_part *p) {
     char shown[2][PH_CLI_SHOWN];
-    printf("%s\n  modality     %s\n  opsets      ", ph_cli_shown(shown[0], p->path),
-           ph_modality_name(p->modality));
-    for (size_t i = 0; i < p->file.n_opsets; i++)
-        printf(" %s %" PRId64 "%s",
-               *p->file.opset[i].domain ? ph_cli_shown(shown[0], p->file.opset[i].domain) : "ai.onnx",
-               p->file.opset[i].version, i + 1 < p->file.n_opsets ? "," : "");
-    printf("\n");
+    printf("%s\n  modality     %s\n", ph_cli_shown(shown[0], p->path), ph_modality_name(p->modality));
+    ph_cli_print_opsets(&p->file);
     for (int i = 0; i < PH_N_SYMS; i++)
         if (p->g.symbol[i]) printf("  dynamic axis %s\n", ph_cli_shown(shown[0], p->g.symbol[i]));
     for (size_t i = 0; i < p->n_cuts; i++)

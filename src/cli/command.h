@@ -96,6 +96,7 @@ typedef struct ph_command {
 
 #define PH_COMMAND(name) extern const ph_command ph_command_##name;
 #include "cli/command.def"
+#include "formats/onnx.h"
 #undef PH_COMMAND
 
 const ph_command *ph_command_find(const char *name);
@@ -184,7 +185,8 @@ void ph_cli_complain(const char *command, const ph_err *err);
 /* Text of a file as a terminal may be given it (printable.h), in out, which is returned. */
 enum { PH_CLI_SHOWN = 320 };
 const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text);
-void        ph_cli_print_json(json_t *object); /* one line; takes the reference */
+void        ph_cli_print_opsets(const ph_onnx *m); /* a line of a listing */
+void        ph_cli_print_json(json_t *object);     /* one line; takes the reference */
 json_t     *ph_cli_memory_json(const ph_memory *m);
 /* "  weights        14.50 MB   about it" */
 void ph_cli_print_size(const char *what, size_t n, const char *about);

@@ -160,7 +160,7 @@ static void work(const ph_video_how *how) {
     ph_err          err = {0};
     if (!v || !r) _exit(1);
     ph_video_how asking = *how;
-    asking.choose = ask, asking.arg = r, asking.cancel = NULL;
+    asking.choose = ask, asking.arg = r;
     ph_rc rc = ph_file_map(&f, PH_VIDEO_FILE, "the video", &err);
     if (!rc) rc = decode(v, f.bytes, f.n, &asking, &err);
     *r = (ph_video_reply){
