@@ -102,6 +102,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--fast", 0, NULL,
          "meet block-typed weights by integers, as `run` does, with limits ten times as wide", PH_OPTION_FLAG,
          &j.how.is_fast},
+        {"--rows8", 0, NULL, "the same by rows of 8 bits, with limits a thousand times as wide",
+         PH_OPTION_FLAG, &j.how.is_rows8},
         {"--unfuse", 0, "LIST",
          "joins of steps that are not done: all, or some of norm, group, act, gate, ...", PH_OPTION_TEXT,
          &j.unfuse},

@@ -24,8 +24,10 @@ typedef struct ph_engine_env {
     const ph_kernels *kernels;
     ph_trace         *trace; /* or NULL */
     int               is_deterministic;
-    int is_exact; /* block-typed weights meet floats, not rows of 16 bits: slower, the reference's numbers */
-    unsigned unfused; /* bits 1 << PH_FUSE_*: what must not be joined */
+    int is_exact; /* block-typed weights and bytes meet floats, not rows of 16 bits: slower, the reference's
+                   * numbers */
+    int      is_rows8; /* they meet rows of 8 bits: faster where multiplying takes the time, coarser */
+    unsigned unfused;  /* bits 1 << PH_FUSE_*: what must not be joined */
 } ph_engine_env;
 
 /* What an engine may join: fusion.def. */

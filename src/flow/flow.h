@@ -40,6 +40,7 @@ typedef struct ph_session_options {
     uint64_t    pixels_max;                      /* 0: 100 megapixels */
     ph_alpha    alpha;
     int         is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
+    int         is_rows8;   /* 1: they meet rows of 8 bits; not both.  PH_EUSAGE of ph_session_open */
     unsigned    unfused;    /* bits 1 << PH_FUSE_*: steps that are not joined (ph_engine_env) */
     int         all_logits; /* 1: logits for every prompt row, not only the last (verify) */
     const ph_log

@@ -47,6 +47,8 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     if (!h->engine_vision) h->engine_vision = "native";
     if (!h->engine_language) h->engine_language = "native";
     if (h->threads > 256) return PH_FAIL(err, PH_EUSAGE, "%d threads; at most 256", h->threads);
+    if (h->is_exact && h->is_rows8)
+        return PH_FAIL(err, PH_EUSAGE, "weights meet either floats (--exact) or rows of 8 bits (--rows8)");
     if (h->sequences > PH_TURNS_MAX)
         return PH_FAIL(err, PH_EUSAGE, "%d sequences; at most %d", h->sequences, PH_TURNS_MAX);
     if (h->context > own)
@@ -96,6 +98,7 @@ static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_er
                                 .trace = s->trace,
                                 .is_deterministic = 1,
                                 .is_exact = s->how.is_exact,
+                                .is_rows8 = s->how.is_rows8,
                                 .unfused = s->how.unfused};
     if (!def) {
         char known[128] = "";

@@ -117,20 +117,55 @@ ph_dot_fn *ph_dot_of(const ph_kernels *k, ph_dtype t) {
     return fn == plain ? NULL : fn; /* the definition is for reading */
 }
 
+/* Signed bytes with one scale a row, and nothing else. */
+static int is_bytes_a_row(const ph_storage *s, size_t cols) {
+    return s->dtype == PH_I8 && s->group == cols && s->group_rows <= 1 && !s->first &&
+           s->plane[PH_PLANE_SCALE].bytes && !s->plane[PH_PLANE_ZERO].bytes &&
+           !s->plane[PH_PLANE_INDEX].bytes && cols <= PH_QROW_MAX;
+}
+
+ph_dot_fn *ph_dot_of_stored(const ph_kernels *k, const ph_storage *s, size_t cols) {
+    if (cols % 32 || (s->form ? !is_bytes_a_row(s, cols) : ph_dtype_block(s->dtype) < 2)) return NULL;
+    return ph_dot_of(k, s->dtype);
+}
+
 static size_t plane(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-size_t ph_rows16_bytes(size_t rows, size_t k) {
-    return 2 * plane(rows * k) + plane(rows * (k / 32) * sizeof(float)) +
-           plane(rows * (k / 16) * sizeof(int32_t));
+size_t ph_dot_block(ph_dtype t, size_t k) {
+    return ph_dtype_block(t) > 1 ? 32 : k;
 }
 
-ph_rows16 ph_rows16_in(void *memory, size_t rows, size_t k) {
-    unsigned char *lo = (unsigned char *)memory + plane(rows * k), *d = lo + plane(rows * k);
-    unsigned char *s = d + plane(rows * (k / 32) * sizeof(float));
-    return (ph_rows16){
-        .hi = memory, .lo = (int8_t *)lo, .d = (float *)(void *)d, .s = (int32_t *)(void *)s, .k = k};
+static size_t scales(size_t rows, size_t k, size_t block) {
+    return block ? rows * (k / block) : 0;
+}
+
+size_t ph_qrows_bytes(size_t rows, size_t k, int planes, size_t block) {
+    size_t n = scales(rows, k, block);
+    return (size_t)planes * plane(rows * k) + plane(n * sizeof(float)) + plane(2 * n * sizeof(int32_t));
+}
+
+ph_qrows ph_qrows_in(void *memory, size_t rows, size_t k, int planes, size_t block) {
+    unsigned char *lo = (unsigned char *)memory + plane(rows * k);
+    unsigned char *d = planes > 1 ? lo + plane(rows * k) : lo;
+    unsigned char *s = d + plane(scales(rows, k, block) * sizeof(float));
+    return (ph_qrows){.hi = memory,
+                      .lo = planes > 1 ? (int8_t *)lo : NULL,
+                      .d = (float *)(void *)d,
+                      .s = (int32_t *)(void *)s,
+                      .k = k,
+                      .block = block};
+}
+
+ph_qrows ph_qrows_from(const ph_qrows *x, size_t r) {
+    size_t n = scales(r, x->k, x->block);
+    return (ph_qrows){.hi = x->hi + r * x->k,
+                      .lo = x->lo ? x->lo + r * x->k : NULL,
+                      .d = x->d + n,
+                      .s = x->s + 2 * n,
+                      .k = x->k,
+                      .block = x->block};
 }
 
 /* Unpack a few rows of weights, multiply all rows of x by them, go on. */

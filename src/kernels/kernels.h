@@ -38,37 +38,46 @@ typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restr
 #define PH_LINEAR_SCRATCH_ROWS 8
 #define PH_LINEAR_SCRATCH(k)   (PH_LINEAR_SCRATCH_ROWS * (size_t)(k))
 
-/* rows16_of     rows of x to 16 bits in two planes of 8, 32 elements a scale:
- *                   d = max |x| / 32512,  q = round(x / d) to nearest even,
- *                   q = 256 hi + lo,  lo in -128 .. 127,  s = the sums of q over 16 elements.
+/* qrows_of      rows of x to integers, block elements a scale (32, or the whole row): 16 bits in two planes
+ *               of 8, or, where lo is NULL, 8 bits in one:
+ *                   d = max |x| / 32512,  q = round(x / d) to nearest even,  q = 256 hi + lo,  lo in -128 .. 127
+ *                   d = max |x| / 127,    q = round(x / d),                  q = hi
+ *               s = the sums of q over each half of a block.
  *               A block with a NaN or an infinity gets d = NaN, q = 0; one whose largest is below 2^-110
- *               becomes 0.  k is a multiple of 32.
- *               Eight bits would do for large models and spoil small ones; the second plane costs little
- *               where reading the weights is what takes time.
- * dot_T         y[r, c] = sum_k x[r, k] w[c, k] by integers: within 32 elements (16 for Q6_K) the products
- *               of q and the stored integers are summed exactly; then, block by block along k, with one
- *               rounding each:
+ *               becomes 0.  k is a multiple of 32, at most PH_QROW_MAX where a row is a block.
+ *               Eight bits do for large models and spoil small ones; the second plane costs little where
+ *               reading the weights is what takes time, and half of the speed where multiplying is.
+ * dot_T         y[r, c] = sum_k x[r, k] w[c, k] by integers, x in blocks of 32: within 32 elements (16 for
+ *               Q6_K) the products of q and the stored integers are summed exactly; then, block by block
+ *               along k, with one rounding each:
  *                   y = fma(d_w * d_x, (float)sum, y);   types with a minimum m:  y = fma(m, d_x * s, y).
- *               Every instruction set gives the same bits.  k a multiple of T's block.
+ * dot_I8        x with a row for a block, w plain bytes, whose scales are the caller's business:
+ *                   y = d_x * fma(256, (float)sum of hi w, (float)sum of lo w);   8 bits: d_x * (float)sum.
+ *               Every instruction set gives the same bits.  k a multiple of T's block, and of 32.
  *               scratch: PH_DOT_SCRATCH(k) bytes, 64-byte aligned, private to the caller. */
 struct ph_kernels;
-typedef struct ph_rows16 {
-    int8_t  *hi, *lo; /* [rows, k] */
-    float   *d;       /* [rows, k / 32] */
-    int32_t *s;       /* [rows, k / 16] */
-    size_t   k;
-} ph_rows16;
-typedef void ph_dot_fn(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,
-                       const void *restrict w, size_t w_stride, size_t rows, size_t cols,
-                       void *restrict scratch);
+#define PH_QROW_MAX 65536
+typedef struct ph_qrows {
+    int8_t  *hi, *lo; /* [rows, k]; lo NULL: rows of 8 bits */
+    float   *d;       /* [rows, k / block] */
+    int32_t *s;       /* [rows, k / block, 2] */
+    size_t   k, block;
+} ph_qrows;
+typedef void ph_dot_fn(float *restrict y, size_t y_stride, const ph_qrows *restrict x, const void *restrict w,
+                       size_t w_stride, size_t rows, size_t cols, void *restrict scratch);
 /* Sixteen or thirty-two columns of k elements, or a chunk of k of 128 columns. */
 #define PH_DOT_SCRATCH(k) (48 * (size_t)(k) + 4096 > 112640 ? 48 * (size_t)(k) + 4096 : 112640)
 /* The product by integers for weights stored as t; NULL where this instruction set has none that is fast. */
 ph_dot_fn *ph_dot_of(const struct ph_kernels *k, ph_dtype t);
-/* Bytes of a ph_rows16's planes, each rounded up to 64; and the same placed in memory that large, 64-byte
- * aligned. */
-size_t    ph_rows16_bytes(size_t rows, size_t k);
-ph_rows16 ph_rows16_in(void *memory, size_t rows, size_t k);
+/* The same for rows of cols elements of s: blocks, or signed bytes with one scale a row. */
+ph_dot_fn *ph_dot_of_stored(const struct ph_kernels *k, const ph_storage *s, size_t cols);
+/* The elements of a scale that rows for dot_T have: 32, or all k. */
+size_t ph_dot_block(ph_dtype t, size_t k);
+/* Bytes of a ph_qrows's planes (one or two, of 8 bits), each rounded up to 64; and the same placed in memory
+ * that large, 64-byte aligned.  ph_qrows_from: the rows from r on. */
+size_t   ph_qrows_bytes(size_t rows, size_t k, int planes, size_t block);
+ph_qrows ph_qrows_in(void *memory, size_t rows, size_t k, int planes, size_t block);
+ph_qrows ph_qrows_from(const ph_qrows *x, size_t r);
 
 /* attend_T      one step of online softmax (Milakov and Gimelshein, arXiv:1805.02867) over a block of keys:
  *               for each query i < n_q and key j in [lo[i], hi[i]):

@@ -49,8 +49,8 @@ static ph_rc size_of(const counting *c, const ph_value *v, int i, double *out, p
 
 /* The rule of the native engine's products (engine/native/low_linear.c). */
 static int is_by_integers(const counting *c, const ph_value *w, double k) {
-    return !c->how->is_exact && w->cls == PH_VALUE_CONSTANT && fmod(k, 32) == 0 &&
-           ph_dot_of(c->how->kernels, w->storage.dtype) != NULL;
+    return !c->how->is_exact && w->cls == PH_VALUE_CONSTANT &&
+           ph_dot_of_stored(c->how->kernels, &w->storage, (size_t)k) != NULL;
 }
 
 static ph_rc linear(const counting *c, const ph_node *n, ph_err *err) {

@@ -181,7 +181,7 @@ static double in_cache(void *arg, size_t rounds, int worker) {
     const tile    *t = arg;
     unsigned char *own = t->memory + (size_t)worker * t->a_worker;
     float         *y = (float *)(void *)(own + t->y), *x = (float *)(void *)(own + t->x);
-    ph_rows16      rows16 = t->dot ? ph_rows16_in(x, ROWS, K) : (ph_rows16){0};
+    ph_qrows       rows16 = t->dot ? ph_qrows_in(x, ROWS, K, 2, 32) : (ph_qrows){0};
     for (size_t i = 0; i < rounds; i++) {
         if (t->dot)
             t->dot(y, COLS, &rows16, own + t->w, t->w_stride, ROWS, COLS, own + t->scratch);
@@ -211,8 +211,8 @@ static void set_tile(const tile *t, int workers) {
             for (size_t j = 0; j < COLS * K; j++) w[j] = 1;
             continue;
         }
-        ph_rows16 rows16 = ph_rows16_in(own + t->x, ROWS, K);
-        t->kernels->rows16_of(&rows16, ones, K, ROWS);
+        ph_qrows rows16 = ph_qrows_in(own + t->x, ROWS, K, 2, 32);
+        t->kernels->qrows_of(&rows16, ones, K, ROWS);
         for (size_t j = 0; j < COLS; j++) {
             float row[K];
             memcpy(row, ones, sizeof row);
@@ -230,7 +230,7 @@ static ph_rc kernel_rate(const ph_kernels *k, ph_dot_fn *dot, ph_threads *crew, 
     size_t   at = 0;
     if (dot) PH_TRY(ph_dtype_row_bytes(PH_Q8_0, K, &t.w_stride, err));
     t.y = next(&at, sizeof(float) * ROWS * COLS);
-    t.x = next(&at, dot ? ph_rows16_bytes(ROWS, K) : sizeof(float) * ROWS * K);
+    t.x = next(&at, dot ? ph_qrows_bytes(ROWS, K, 2, 32) : sizeof(float) * ROWS * K);
     t.w = next(&at, t.w_stride * COLS);
     t.scratch = next(&at, dot ? PH_DOT_SCRATCH(K) : PH_LINEAR_SCRATCH(K) * sizeof(float));
     t.a_worker = ph_round_up(at, PAGE);

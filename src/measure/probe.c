@@ -115,7 +115,8 @@ ph_session_options ph_verify_session(const ph_verify_options *how) {
                                 .chunk = how->chunk,
                                 .kv_dtype = how->kv,
                                 .isa = how->isa,
-                                .is_exact = !how->is_fast,
+                                .is_exact = !how->is_fast && !how->is_rows8,
+                                .is_rows8 = how->is_rows8,
                                 .unfused = how->unfused};
 }
 

@@ -21,7 +21,8 @@ extern const char *const ph_verdict_name[]; /* "ok", "FAILED", "skipped" */
 typedef struct ph_verify_options {
     int      threads, chunk; /* as ph_session_options; 0: its defaults */
     ph_dtype kv;             /* PH_F32, or PH_F16: with the reference's loose limits */
-    int is_fast; /* block-typed weights meet rows of 16 bits, as users run them: limits ten times as wide */
+    int is_fast;  /* block-typed weights meet rows of 16 bits, as users run them: limits ten times as wide */
+    int is_rows8; /* they meet rows of 8 bits: a thousand times */
     unsigned    unfused;   /* bits 1 << PH_FUSE_*: steps that are not joined; the same numbers */
     const char *isa;       /* NULL: the best */
     int         is_tight;  /* logits_atol_tight instead of logits_atol */
@@ -31,7 +32,7 @@ typedef struct ph_verify_options {
 
 /* What limits for an f32 engine are multiplied with: 1, or more for what the options make less exact. */
 static inline double ph_verify_looseness(const ph_verify_options *how) {
-    return how->kv != PH_F32 ? 100 : how->is_fast ? 10 : 1;
+    return how->is_rows8 ? 1000 : how->kv != PH_F32 ? 100 : how->is_fast ? 10 : 1;
 }
 
 /* One case.  Texts live for the call. */

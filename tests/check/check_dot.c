@@ -52,41 +52,45 @@ static void any_blocks(ph_dtype t, uint8_t *w, size_t bytes) {
         } while (i < n);
 }
 
-static int same_rows16(const ph_kernels *ref, const ph_kernels *opt, const float *x, size_t rows, size_t k,
-                       ph_rows16 *out) {
-    ph_rows16 want = ph_rows16_in(ck_buffer(ph_rows16_bytes(rows, k)), rows, k);
-    *out = ph_rows16_in(ck_buffer(ph_rows16_bytes(rows, k)), rows, k);
-    ref->rows16_of(&want, x, k, rows);
-    opt->rows16_of(out, x, k, rows);
-    return ck_same(out->hi, want.hi, rows * k, "hi") && ck_same(out->lo, want.lo, rows * k, "lo") &&
-           ck_same_floats(out->d, want.d, rows * (k / 32), "d") &&
-           ck_same(out->s, want.s, rows * (k / 16) * sizeof *want.s, "s");
+/* How many planes rows have in this trial. */
+static int planes_of(unsigned trial) {
+    return trial % 3 == 2 ? 1 : 2;
 }
 
-int check_rows16_of(const ph_kernels *ref, const ph_kernels *opt) {
-    for (unsigned trial = 0; trial < 80; trial++, ck_free_all()) {
-        size_t    rows = ck_below(5), k = 32 * ck_below(9);
-        float    *x = ck_buffer(rows * k * sizeof *x);
-        ph_rows16 got;
+static ph_qrows any_place(size_t rows, size_t k, int planes, size_t block) {
+    return ph_qrows_in(ck_buffer(ph_qrows_bytes(rows, k, planes, block)), rows, k, planes, block);
+}
+
+static int same_rows(const ph_kernels *ref, const ph_kernels *opt, const float *x, size_t rows, size_t k,
+                     int planes, size_t block, ph_qrows *out) {
+    ph_qrows     want = any_place(rows, k, planes, block);
+    const size_t n = block ? rows * (k / block) : 0;
+    *out = any_place(rows, k, planes, block);
+    ref->qrows_of(&want, x, k, rows);
+    opt->qrows_of(out, x, k, rows);
+    return ck_same(out->hi, want.hi, rows * k, "hi") &&
+           (planes == 1 || ck_same(out->lo, want.lo, rows * k, "lo")) &&
+           ck_same_floats(out->d, want.d, n, "d") && ck_same(out->s, want.s, 2 * n * sizeof *want.s, "s");
+}
+
+int check_qrows_of(const ph_kernels *ref, const ph_kernels *opt) {
+    for (unsigned trial = 0; trial < 160; trial++, ck_free_all()) {
+        size_t   rows = ck_below(5), k = 32 * ck_below(9);
+        float   *x = ck_buffer(rows * k * sizeof *x);
+        ph_qrows got;
         any_rows(x, rows * k, trial);
-        if (!same_rows16(ref, opt, x, rows, k, &got)) return 0;
+        if (!same_rows(ref, opt, x, rows, k, planes_of(trial), trial % 2 ? 32 : k, &got)) return 0;
     }
     return 1;
 }
 
-/* Rows from r on. */
-static ph_rows16 rows_from(const ph_rows16 *x, size_t r) {
-    return (ph_rows16){x->hi + r * x->k, x->lo + r * x->k, x->d + r * (x->k / 32), x->s + r * (x->k / 16),
-                       x->k};
-}
-
-static int same_in_pieces(ph_dot_fn *fn, shape s, const ph_rows16 *x, const uint8_t *w, const float *whole,
+static int same_in_pieces(ph_dot_fn *fn, shape s, const ph_qrows *x, const uint8_t *w, const float *whole,
                           void *scratch) {
     float *again = ck_buffer(span(s.rows, s.y_stride, s.cols) * sizeof *again);
     for (size_t r = 0, nr = 0; r < s.rows; r += nr) {
         nr = 1 + ck_below(5);
         if (nr > s.rows - r) nr = s.rows - r;
-        ph_rows16 part = rows_from(x, r);
+        ph_qrows part = ph_qrows_from(x, r);
         for (size_t c = 0, nc = 0; c < s.cols; c += nc) {
             nc = 1 + ck_below((unsigned)(s.cols - c));
             fn(&again[r * s.y_stride + c], s.y_stride, &part, &w[c * s.w_stride], s.w_stride, nr, nc,
@@ -113,19 +117,19 @@ static int one_trial(ph_dtype t, const ph_kernels *ref, const ph_kernels *opt, p
           *got = ck_buffer(n * sizeof *got);
     uint8_t *w =
         ck_buffer(span(s.cols, s.w_stride, (ph_dtype_row_bytes(t, (int64_t)s.k, &bytes, NULL), bytes)));
-    void     *scratch = scratch_of(s.k);
-    ph_rows16 x16;
+    void    *scratch = scratch_of(s.k);
+    ph_qrows q;
     any_rows(x, s.rows * s.k, trial);
     for (size_t c = 0; c < s.cols; c++) any_blocks(t, &w[c * s.w_stride], bytes);
     memset(want, 0x5a, n * sizeof *want);
     memset(got, 0x5a, n * sizeof *got);
-    if (!same_rows16(ref, opt, x, s.rows, s.k, &x16)) return 0;
-    plain(want, s.y_stride, &x16, w, s.w_stride, s.rows, s.cols, scratch);
-    fn(got, s.y_stride, &x16, w, s.w_stride, s.rows, s.cols, scratch);
-    return ck_same_floats(got, want, n, "y") && same_in_pieces(fn, s, &x16, w, got, scratch);
+    if (!same_rows(ref, opt, x, s.rows, s.k, planes_of(trial), ph_dot_block(t, s.k), &q)) return 0;
+    plain(want, s.y_stride, &q, w, s.w_stride, s.rows, s.cols, scratch);
+    fn(got, s.y_stride, &q, w, s.w_stride, s.rows, s.cols, scratch);
+    return ck_same_floats(got, want, n, "y") && same_in_pieces(fn, s, &q, w, got, scratch);
 }
 
-static ck_work bench(ph_dtype t, const ph_kernels *k, ph_dot_fn *fn, int many) {
+static ck_work bench(ph_dtype t, const ph_kernels *k, ph_dot_fn *fn, int many, int planes) {
     enum { K = 2048, COLS = 2048 };
     size_t          rows = many ? 96 : 1, bytes = 0;
     static float   *y;
@@ -134,16 +138,17 @@ static ck_work bench(ph_dtype t, const ph_kernels *k, ph_dot_fn *fn, int many) {
     ph_dtype_row_bytes(t, K, &bytes, NULL);
     if (!y) {
         y = ck_bench_floats(96 * COLS);
-        memory = ck_buffer(ph_rows16_bytes(96, K) + 64);
+        memory = ck_buffer(ph_qrows_bytes(96, K, 2, 32) + 64);
         scratch = scratch_of(K);
         w = ck_buffer((size_t)COLS * 34 * K / 32);
     }
     static int filled = -1;
-    ph_rows16  x = ph_rows16_in((char *)memory + (64 - (uintptr_t)memory % 64) % 64, rows, K);
-    if (filled != (int)t * 2 + many) {
-        k->rows16_of(&x, ck_bench_floats(96 * K), K, rows);
+    ph_qrows   x =
+        ph_qrows_in((char *)memory + (64 - (uintptr_t)memory % 64) % 64, rows, K, planes, ph_dot_block(t, K));
+    if (filled != ((int)t * 2 + many) * 2 + planes) {
+        k->qrows_of(&x, ck_bench_floats(96 * K), K, rows);
         for (size_t i = 0; i < COLS * bytes; i++) w[i] = (uint8_t)(i * 37 % 101);
-        filled = (int)t * 2 + many;
+        filled = ((int)t * 2 + many) * 2 + planes;
     }
     fn(y, COLS, &x, w, bytes, rows, COLS, scratch);
     return (ck_work){.bytes = (double)(COLS * bytes), .flops = 2.0 * (double)rows * K * COLS};
@@ -156,20 +161,21 @@ static ck_work bench(ph_dtype t, const ph_kernels *k, ph_dot_fn *fn, int many) {
         return 1;                                                                                            \
     }                                                                                                        \
     ck_work bench_dot_##T(const ph_kernels *k, int many) {                                                   \
-        return bench(PH_##T, k, k->dot_##T, many);                                                           \
+        return bench(PH_##T, k, k->dot_##T, many, PH_##T == PH_I8 ? 1 : 2);                                  \
     }
+DOT(I8)
 DOT(Q8_0)
 DOT(Q4_0)
 DOT(Q4_1)
 DOT(Q4_K)
 DOT(Q6_K)
 
-ck_work bench_rows16_of(const ph_kernels *k, int many) {
+ck_work bench_qrows_of(const ph_kernels *k, int many) {
     enum { K = 2048 };
     static void *memory;
     size_t       rows = many ? 96 : 1;
-    if (!memory) memory = ck_buffer(ph_rows16_bytes(96, K) + 64);
-    ph_rows16 x = ph_rows16_in((char *)memory + (64 - (uintptr_t)memory % 64) % 64, rows, K);
-    k->rows16_of(&x, ck_bench_floats(96 * K), K, rows);
+    if (!memory) memory = ck_buffer(ph_qrows_bytes(96, K, 2, 32) + 64);
+    ph_qrows x = ph_qrows_in((char *)memory + (64 - (uintptr_t)memory % 64) % 64, rows, K, 2, 32);
+    k->qrows_of(&x, ck_bench_floats(96 * K), K, rows);
     return (ck_work){.bytes = (double)(rows * K * 4)};
 }

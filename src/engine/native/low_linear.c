@@ -12,8 +12,9 @@
  * A norm of the result wants whole rows: whoever does the last block of columns of some rows normalises
  * them.  So it costs no barrier, and each row is still one worker's work.
  *
- * Weights of block types are met by integers where the instruction set has such products and nobody asked for
- * exact ones: a worker turns its block of rows into 16 bits once, beside or instead of the floats.
+ * Weights of block types, and bytes with a scale a row, are met by integers where the instruction set has
+ * such products and nobody asked for exact ones: a worker turns its block of rows into 16 bits, or 8, once,
+ * beside or instead of the floats.
  *
  * Rows are all dimensions of x but the last.  A row's bits do not depend on the
  * blocks: kernels promise that for the product, and the rest is elementwise.
@@ -42,6 +43,7 @@ typedef struct part {
     const void       *w;
     size_t            w_stride, cols;
     const ph_storage *stored;                /* separate planes: read row by row; else NULL */
+    const float      *col_scale;             /* [cols] of bytes that are met by integers; else NULL */
     const float      *bias;                  /* or NULL */
     ph_map_fn        *act;                   /* or NULL */
     int               up;                    /* part whose product is multiplied in, or -1 */
@@ -62,6 +64,8 @@ typedef struct fused {
     ph_norm norm;
     size_t  k;
     int     n_parts, n_dots; /* of the parts, those by integers */
+    int     planes;          /* of the rows as integers */
+    size_t  block; /* elements under one scale there, the same for all parts; 0: no part is by integers */
     part   *part;
     size_t  rows, row_block, col_block, col_blocks; /* of this run */
 } fused;
@@ -216,6 +220,28 @@ static void pair_up(ph_builder *b, fused *f, int *value) {
         }
 }
 
+/* The product by integers for a weight; NULL: there is none, or none is wanted. */
+static ph_dot_fn *dot_of(const ph_builder *b, const ph_value *w) {
+    if (b->p->base.engine->env.is_exact) return NULL;
+    return ph_dot_of_stored(ph_native_kernels(b->p), &w->storage, (size_t)w->shape.dim[1].mul);
+}
+
+/* Elements under one scale that rows have for this weight; 0: it meets floats. */
+static size_t block_for(const ph_builder *b, const ph_value *w) {
+    return dot_of(b, w) ? ph_dot_block(w->storage.dtype, (size_t)w->shape.dim[1].mul) : 0;
+}
+
+/* The scales of bytes, as floats. */
+static ph_rc take_col_scale(ph_builder *b, part *t, const ph_plane *scale, ph_err *err) {
+    void *place;
+    PH_TRY(ph_build_carve(b, &place, t->cols, sizeof(float), err));
+    float *to = place;
+    for (size_t c = 0; c < t->cols; c++) to[c] = ph_plane_float(scale, c);
+    t->col_scale = to;
+    t->stored = NULL;
+    return PH_OK;
+}
+
 static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
     const ph_node  *n = &b->g->node[node];
     const ph_value *w = &b->g->value[n->in[1]];
@@ -232,20 +258,24 @@ static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
     /* Files may place plain numbers at odd bytes: then only the generic product may read them. */
     if (ph_dtype_block(w->storage.dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
         t->linear.fn = NULL;
-    if (!b->p->base.engine->env.is_exact && !t->stored && w->shape.dim[1].mul % 32 == 0)
-        t->dot = ph_dot_of(ph_native_kernels(b->p), w->storage.dtype);
+    t->dot = dot_of(b, w);
+    if (t->dot && t->stored) PH_TRY(take_col_scale(b, t, &w->storage.plane[PH_PLANE_SCALE], err));
     if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_build_floats(b, n->in[2], &t->bias, err));
     b->is_done[node] = 1;
     return PH_OK;
 }
 
-/* All Linears that read `rows`, from `node` on, not too far away. */
+/* All Linears that read `rows`, from `node` on, not too far away; of those by integers, such as want the same
+ * ones. */
 static ph_rc take_group(ph_builder *b, fused *f, int node, int rows, int *value, ph_err *err) {
     for (int i = 0; i < ph_build_n_uses(b, rows) && f->n_parts < GROUP_MAX; i++) {
         int next = ph_build_use(b, rows, i);
         if (next < node || next > node + (ph_build_fuses(b, PH_FUSE_group) ? GROUP_REACH : 0) ||
             b->is_done[next] || !ph_linear_can(b->g, next) || b->g->node[next].in[0] != rows)
             continue;
+        size_t block = block_for(b, &b->g->value[b->g->node[next].in[1]]);
+        if (block && f->block && block != f->block) continue;
+        if (block) f->block = block;
         value[f->n_parts] = b->g->node[next].out[0];
         PH_TRY(take_part(b, &f->part[f->n_parts++], next, err));
     }
@@ -284,6 +314,7 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     PH_TRY(ph_build_carve(b, &place, GROUP_MAX, sizeof(part), err));
     f->part = place;
     f->x_value = rows;
+    f->planes = b->p->base.engine->env.is_rows8 ? 1 : 2;
     f->k = (size_t)b->g->value[b->g->node[node].in[1]].shape.dim[1].mul;
     if (b->g->value[rows].cls == PH_VALUE_TEMP && b->p->home[rows] < 0) { /* a norm that was left to us */
         int norm = b->g->value[rows].producer;
@@ -323,15 +354,15 @@ static size_t temp_floats(const fused *f, size_t rows) {
     return TEMP_COLS * (block > WIDE_ROWS ? block : WIDE_ROWS);
 }
 
-/* A worker's memory: normalised rows | the rows in 16 bits | the kernel's scratch | one block of results. */
+/* A worker's memory: normalised rows | the rows as integers | the kernel's scratch | one block of results. */
 static size_t normed_bytes(const fused *f, size_t rows) {
     /* With integers alone a row is normalised, turned and forgotten. */
     size_t kept = f->n_dots == f->n_parts ? 1 : row_block_of(f, rows);
     return f->norm.kind == PH_NORM_NONE ? 0 : (kept * f->k * sizeof(float) + 63) / 64 * 64;
 }
 
-static size_t rows16_bytes(const fused *f, size_t rows) {
-    return f->n_dots ? ph_rows16_bytes(row_block_of(f, rows), f->k) : 0;
+static size_t qrows_bytes(const fused *f, size_t rows) {
+    return f->n_dots ? ph_qrows_bytes(row_block_of(f, rows), f->k, f->planes, f->block) : 0;
 }
 
 static size_t kernel_bytes(const fused *f) {
@@ -344,8 +375,8 @@ static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, 
     const fused *f = s->data;
     size_t       rows = rows_of(p, f, size);
     (void)err;
-    *out = normed_bytes(f, rows) + rows16_bytes(f, rows) + kernel_bytes(f) +
-           temp_floats(f, rows) * sizeof(float);
+    *out =
+        normed_bytes(f, rows) + qrows_bytes(f, rows) + kernel_bytes(f) + temp_floats(f, rows) * sizeof(float);
     return PH_OK;
 }
 
@@ -383,7 +414,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
 /* A worker's memory, taken apart, and the rows that it is at. */
 typedef struct desk {
     float       *normed;
-    ph_rows16    rows16;
+    ph_qrows     q;
     void        *kernel; /* scratch of the products */
     float       *temp;   /* [temp_floats] */
     const float *x;      /* the rows as floats, normalised; only for parts by floats */
@@ -393,25 +424,23 @@ static desk desk_of(const fused *f, ph_hand *hand) {
     unsigned char *at = hand->memory;
     desk           d = {.normed = (float *)(void *)at};
     at += normed_bytes(f, f->rows);
-    if (f->n_dots) d.rows16 = ph_rows16_in(at, f->row_block, f->k);
-    at += rows16_bytes(f, f->rows);
+    if (f->n_dots) d.q = ph_qrows_in(at, f->row_block, f->k, f->planes, f->block);
+    at += qrows_bytes(f, f->rows);
     d.kernel = at;
     d.temp = (float *)(void *)(at + kernel_bytes(f));
     return d;
 }
 
-/* Rows in 16 bits, each normalised first where that is ours to do. */
+/* Rows as integers, each normalised first where that is ours to do. */
 static void turn_rows(const ph_kernels *k, const fused *f, const desk *d, const float *x, size_t rows) {
-    size_t parts = f->k / 32;
     if (f->norm.kind == PH_NORM_NONE || f->n_dots < f->n_parts) {
-        k->rows16_of(&d->rows16, x, f->k, rows);
+        k->qrows_of(&d->q, x, f->k, rows);
         return;
     }
     for (size_t r = 0; r < rows; r++) {
-        const ph_rows16 one = {d->rows16.hi + r * f->k, d->rows16.lo + r * f->k, d->rows16.d + r * parts,
-                               d->rows16.s + 2 * r * parts, f->k};
+        const ph_qrows one = ph_qrows_from(&d->q, r);
         ph_norm_rows(k, &f->norm, d->normed, x + r * f->k, 1);
-        k->rows16_of(&one, d->normed, f->k, 1);
+        k->qrows_of(&one, d->normed, f->k, 1);
     }
 }
 
@@ -431,9 +460,11 @@ static void product(const ph_kernels *k, const fused *f, const part *t, float *y
     if (t->stored)
         ph_linear_run_stored(k, t->stored, c, y, y_stride, d->x, f->k, rows, cols, f->k, d->kernel);
     else if (t->dot)
-        t->dot(y, y_stride, &d->rows16, w, t->w_stride, rows, cols, d->kernel);
+        t->dot(y, y_stride, &d->q, w, t->w_stride, rows, cols, d->kernel);
     else
         ph_linear_run(k, t->linear, y, y_stride, d->x, f->k, w, t->w_stride, rows, cols, f->k, d->kernel);
+    for (size_t r = 0; t->col_scale && r < rows; r++)
+        k->mul(&y[r * y_stride], &y[r * y_stride], &t->col_scale[c], cols);
     if (t->bias)
         for (size_t r = 0; r < rows; r++) k->add(&y[r * y_stride], &y[r * y_stride], &t->bias[c], cols);
     if (t->act)

@@ -97,26 +97,26 @@ INLINE void copy_plane(row_step *out, size_t plane, const int8_t *q, size_t stri
 }
 
 /* Steps [i0, i0 + steps) of rows [r0, r0 + rows). */
-INLINE void copy_rows(const form *f, row_step *out, const ph_rows16 *x, size_t r0, size_t rows, size_t i0,
+INLINE void copy_rows(const form *f, row_step *out, const ph_qrows *x, size_t r0, size_t rows, size_t i0,
                       size_t steps) {
     const size_t    all = x->k / PART, from = r0 * all + i0;
     const __m512i   lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const __m512i   at = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)all));
     const __mmask16 there = (__mmask16)((1u << rows) - 1);
     copy_plane(out, 0, &x->hi[from * PART], x->k, rows, steps);
-    copy_plane(out, 1, &x->lo[from * PART], x->k, rows, steps);
+    if (x->lo) copy_plane(out, 1, &x->lo[from * PART], x->k, rows, steps);
     for (size_t i = 0; i < steps; i++)
         set_scales(f, &out[i], &x->d[from + i], &x->s[2 * (from + i)], at, there);
 }
 
 /* A step's sums of sixteen rows. */
-INLINE void absorb(const form *f, __m512 y[ROWS], int32_t (*sums)[ROWS][LANES], const row_step *x,
+INLINE void absorb(const form *f, int planes, __m512 y[ROWS], int32_t (*sums)[ROWS][LANES], const row_step *x,
                    const packed *w) {
     const __m512 high = _mm512_set1_ps(256), d = w->d[0];
     UNROLL16
     for (size_t r = 0; r < ROWS; r++) {
-        __m512 sum = _mm512_fmadd_ps(high, _mm512_cvtepi32_ps(_mm512_loadu_si512(sums[0][r])),
-                                     _mm512_cvtepi32_ps(_mm512_loadu_si512(sums[1][r])));
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums[0][r]));
+        if (planes > 1) sum = _mm512_fmadd_ps(high, sum, _mm512_cvtepi32_ps(_mm512_loadu_si512(sums[1][r])));
         y[r] = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x->d[r])), sum, y[r]);
         if (f->has_min) y[r] = _mm512_fmadd_ps(w->m, _mm512_set1_ps(x->ds[r]), y[r]);
     }
@@ -126,27 +126,27 @@ INLINE void absorb(const form *f, __m512 y[ROWS], int32_t (*sums)[ROWS][LANES], 
 #define LOAD(i)                                                                                              \
     if ((i) < n) {                                                                                           \
         _tile_loadd(0, t->x[i].q[0], PART);                                                                  \
-        _tile_loadd(1, t->x[i].q[1], PART);                                                                  \
+        if (planes > 1) _tile_loadd(1, t->x[i].q[1], PART);                                                  \
         _tile_loadd(2, w[i].q, 64);                                                                          \
     }
 #define MULTIPLY(i, high, low)                                                                               \
     if ((i) < n) {                                                                                           \
         _tile_zero(high);                                                                                    \
-        _tile_zero(low);                                                                                     \
+        if (planes > 1) _tile_zero(low);                                                                     \
         _tile_dpbssd(high, 0, 2);                                                                            \
-        _tile_dpbssd(low, 1, 2);                                                                             \
+        if (planes > 1) _tile_dpbssd(low, 1, 2);                                                             \
     }
 #define STORE(i, high, low)                                                                                  \
     if ((i) < n) {                                                                                           \
         _tile_stored(high, t->sums[(i) % 2][0], LANES * sizeof(int32_t));                                    \
-        _tile_stored(low, t->sums[(i) % 2][1], LANES * sizeof(int32_t));                                     \
+        if (planes > 1) _tile_stored(low, t->sums[(i) % 2][1], LANES * sizeof(int32_t));                     \
     }
-#define ABSORB(i) absorb(f, sum, t->sums[(i) % 2], &t->x[i], &w[i])
+#define ABSORB(i) absorb(f, planes, sum, t->sums[(i) % 2], &t->x[i], &w[i])
 
 /* n steps of sixteen rows, of which `rows` are there, and up to 16 columns; y is continued unless is_first.
  */
-INLINE void block(const form *f, float *y, size_t y_stride, desk *t, const packed *w, size_t n, size_t rows,
-                  size_t cols, int is_first) {
+INLINE void block(const form *f, int planes, float *y, size_t y_stride, desk *t, const packed *w, size_t n,
+                  size_t rows, size_t cols, int is_first) {
     const __mmask16 there = (__mmask16)((1u << cols) - 1);
     __m512          sum[ROWS];
     UNROLL16
@@ -175,8 +175,8 @@ INLINE void block(const form *f, float *y, size_t y_stride, desk *t, const packe
 }
 
 /* A chunk of k, steps [i0, i0 + steps), of all rows and of up to GROUPS groups of columns. */
-INLINE void chunk(const form *f, float *y, size_t y_stride, const ph_rows16 *x, desk *t, const uint8_t *w,
-                  size_t w_stride, size_t rows, size_t cols, size_t i0, size_t steps) {
+INLINE void chunk(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, desk *t,
+                  const uint8_t *w, size_t w_stride, size_t rows, size_t cols, size_t i0, size_t steps) {
     w += i0 * PART / f->elements * f->bytes;
     for (size_t c = 0; c < cols; c += LANES)
         pack(f, t->w[c / LANES], sizeof(packed), w + c * w_stride, w_stride, steps * PART,
@@ -186,18 +186,18 @@ INLINE void chunk(const form *f, float *y, size_t y_stride, const ph_rows16 *x, 
         copy_rows(f, t->x, x, r, some, i0, steps);
         SETTLED(t);
         for (size_t c = 0; c < cols; c += LANES)
-            block(f, &y[r * y_stride + c], y_stride, t, t->w[c / LANES], steps, some,
+            block(f, planes, &y[r * y_stride + c], y_stride, t, t->w[c / LANES], steps, some,
                   cols - c < LANES ? cols - c : LANES, !i0);
     }
 }
 
-INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const uint8_t *w,
+INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, const uint8_t *w,
                 size_t w_stride, size_t rows, size_t cols, desk *t) {
     const size_t steps = x->k / PART, wide = GROUPS * LANES;
     set_up();
     for (size_t c = 0; c < cols; c += wide)
         for (size_t i = 0; i < steps; i += STEPS)
-            chunk(f, &y[c], y_stride, x, t, w + c * w_stride, w_stride, rows,
+            chunk(f, planes, &y[c], y_stride, x, t, w + c * w_stride, w_stride, rows,
                   cols - c < wide ? cols - c : wide, i, steps - i < STEPS ? steps - i : STEPS);
     _tile_release();
 }
@@ -205,20 +205,25 @@ INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, co
 _Static_assert(sizeof(desk) <= PH_DOT_SCRATCH(0), "scratch holds a desk");
 
 #define DOT(T, elements, bytes, halved, min, zero, head, scales)                                             \
-    static void dot_##T(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,                \
+    static void dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
         const form f = {elements, bytes, halved, min, zero, bytes_##T, head, scales};                        \
         ph_kernels few;                                                                                      \
-        if (rows >= FEW_ROWS && cols >= FEW_COLS && x->k) {                                                  \
-            dot(&f, y, y_stride, x, w, w_stride, rows, cols, scratch);                                       \
-            return;                                                                                          \
+        if (rows < FEW_ROWS || cols < FEW_COLS || !x->k) {                                                   \
+            ph_install_vnni(&few);                                                                           \
+            few.dot_##T(y, y_stride, x, w, w_stride, rows, cols, scratch);                                   \
+        } else if (x->lo) {                                                                                  \
+            dot(&f, 2, y, y_stride, x, w, w_stride, rows, cols, scratch);                                    \
+        } else {                                                                                             \
+            dot(&f, 1, y, y_stride, x, w, w_stride, rows, cols, scratch);                                    \
         }                                                                                                    \
-        ph_install_vnni(&few);                                                                               \
-        few.dot_##T(y, y_stride, x, w, w_stride, rows, cols, scratch);                                       \
     }
 BLOCK_TYPES_OF_32(DOT)
 
+#include "kernels/amx/amx_bytes.h"
+
 void ph_install_amx(ph_kernels *k) {
+    k->dot_I8 = dot_I8;
     k->dot_Q8_0 = dot_Q8_0, k->dot_Q4_0 = dot_Q4_0, k->dot_Q4_1 = dot_Q4_1, k->dot_Q4_K = dot_Q4_K;
 }

@@ -8,7 +8,7 @@
  *   sums(out[2], w[8], hi, lo, is_halved)
  *                                  of four columns: 256 hi . w + lo . w over 32 elements in out[0];
  *                                  is_halved (a constant): over the first 16 in out[0], over the others in
- *                                  out[1]
+ *                                  out[1]; lo NULL (rows of 8 bits): hi . w
  */
 #ifndef PH_KERNELS_NEON_NEON_DOTS_H
 #define PH_KERNELS_NEON_NEON_DOTS_H
@@ -128,7 +128,7 @@ static inline float32x4_t absorb(const form *f, float32x4_t y, const packed *w, 
 }
 
 /* `rows` (a constant) rows and up to four columns. */
-static inline void tile(const form *f, float *y, size_t y_stride, const ph_rows16 *x, size_t r0,
+static inline void tile(const form *f, float *y, size_t y_stride, const ph_qrows *x, size_t r0,
                         const packed *w, size_t rows, size_t cols) {
     const size_t parts = x->k / PART;
     float32x4_t  sum[ROWS];
@@ -137,7 +137,8 @@ static inline void tile(const form *f, float *y, size_t y_stride, const ph_rows1
     for (size_t i = 0; i < parts; i++)
         for (size_t r = 0; r < rows; r++) {
             const size_t at = (r0 + r) * parts + i;
-            sum[r] = absorb(f, sum[r], &w[i], &x->hi[at * PART], &x->lo[at * PART], x->d[at], &x->s[at * 2]);
+            sum[r] = absorb(f, sum[r], &w[i], &x->hi[at * PART], x->lo ? &x->lo[at * PART] : NULL, x->d[at],
+                            &x->s[at * 2]);
         }
     for (size_t r = 0; r < rows; r++) {
         vst1q_f32(out, sum[r]);
@@ -145,7 +146,7 @@ static inline void tile(const form *f, float *y, size_t y_stride, const ph_rows1
     }
 }
 
-static inline void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const uint8_t *w,
+static inline void dot(const form *f, float *y, size_t y_stride, const ph_qrows *x, const uint8_t *w,
                        size_t w_stride, size_t rows, size_t cols, packed *p) {
     for (size_t c = 0; c < cols; c += COLS) {
         size_t some = cols - c < COLS ? cols - c : COLS, r = 0;
@@ -156,7 +157,7 @@ static inline void dot(const form *f, float *y, size_t y_stride, const ph_rows16
 }
 
 #define DOT(T, elements, bytes, halved, min)                                                                 \
-    static void dot_##T(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,                \
+    static void dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
         const form f = {cut_##T, elements, bytes, halved, min};                                              \
@@ -169,51 +170,82 @@ DOT(Q4_K, 256, 144, 0, 1)
 DOT(Q6_K, 256, 210, 1, 0)
 #undef DOT
 
-/* ---- rows to 16 bits ---- */
+/* ---- rows to integers ---- */
 
-/* One block of 32. */
-static inline void block_of(const ph_rows16 *out, size_t at, const float *v) {
-    float32x4_t x[8];
-    uint32x4_t  most_bits = vdupq_n_u32(0);
-    for (int i = 0; i < 8; i++) {
-        x[i] = vld1q_f32(v + 4 * i);
-        /* As integers: a NaN or an infinity is larger than any number. */
-        most_bits = vmaxq_u32(most_bits, vreinterpretq_u32_f32(vabsq_f32(x[i])));
+/* The largest size of n elements, as bits: a NaN or an infinity is larger than any number. */
+static inline uint32_t most_of(const float *v, size_t n) {
+    uint32x4_t most = vdupq_n_u32(0);
+    for (size_t i = 0; i < n; i += 4)
+        most = vmaxq_u32(most, vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(&v[i]))));
+    return vmaxvq_u32(most);
+}
+
+/* Eight of them. */
+static inline int32x4_t eight_of(const ph_qrows *out, size_t at, const float *v, float inverse) {
+    int32x4_t q[2];
+    int16x4_t hi[2], lo[2];
+    for (int i = 0; i < 2; i++) {
+        q[i] = inverse > 0 ? vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(v + 4 * i), inverse)) : vdupq_n_s32(0);
+        int32x4_t h = out->lo ? vshrq_n_s32(vaddq_s32(q[i], vdupq_n_s32(128)), 8) : q[i];
+        hi[i] = vmovn_s32(h);
+        lo[i] = vmovn_s32(vsubq_s32(q[i], vshlq_n_s32(h, 8)));
     }
-    uint32_t bits = vmaxvq_u32(most_bits);
-    float    most;
+    vst1_s8(&out->hi[at], vmovn_s16(vcombine_s16(hi[0], hi[1])));
+    if (out->lo) vst1_s8(&out->lo[at], vmovn_s16(vcombine_s16(lo[0], lo[1])));
+    return vaddq_s32(q[0], q[1]);
+}
+
+/* Block b of all rows, of n elements. */
+static inline void block_of(const ph_qrows *out, size_t b, const float *v, size_t n) {
+    const uint32_t bits = most_of(v, n);
+    const float    top = out->lo ? 32512.0f : 127.0f;
+    float          most;
     memcpy(&most, &bits, sizeof most);
     int   is_finite = bits < 0x7f800000u;
-    float inverse = is_finite && most >= 0x1p-110f ? 32512.0f / most : 0;
-    out->d[at] = !is_finite ? NAN : inverse > 0 ? most / 32512.0f : 0;
-    for (int half = 0; half < 2; half++) {
+    float inverse = is_finite && most >= 0x1p-110f ? top / most : 0;
+    out->d[b] = !is_finite ? NAN : inverse > 0 ? most / top : 0;
+    for (size_t half = 0; half < 2; half++) {
         int32x4_t sum = vdupq_n_s32(0);
-        int16x4_t hi[4], lo[4];
-        for (int i = 0; i < 4; i++) {
-            int32x4_t q =
-                inverse > 0 ? vcvtnq_s32_f32(vmulq_n_f32(x[4 * half + i], inverse)) : vdupq_n_s32(0);
-            int32x4_t h = vshrq_n_s32(vaddq_s32(q, vdupq_n_s32(128)), 8);
-            hi[i] = vmovn_s32(h);
-            lo[i] = vmovn_s32(vsubq_s32(q, vshlq_n_s32(h, 8)));
-            sum = vaddq_s32(sum, q);
-        }
-        vst1q_s8(&out->hi[at * PART + half * 16],
-                 vcombine_s8(vmovn_s16(vcombine_s16(hi[0], hi[1])), vmovn_s16(vcombine_s16(hi[2], hi[3]))));
-        vst1q_s8(&out->lo[at * PART + half * 16],
-                 vcombine_s8(vmovn_s16(vcombine_s16(lo[0], lo[1])), vmovn_s16(vcombine_s16(lo[2], lo[3]))));
-        out->s[at * 2 + half] = vaddvq_s32(sum);
+        for (size_t i = half * (n / 2); i < (half + 1) * (n / 2); i += 8)
+            sum = vaddq_s32(sum, eight_of(out, b * n + i, &v[i], inverse));
+        out->s[b * 2 + half] = vaddvq_s32(sum);
     }
 }
 
-static void rows16_of(const ph_rows16 *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
-    size_t parts = out->k / PART;
+static void qrows_of(const ph_qrows *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
+    size_t blocks = out->block ? out->k / out->block : 0;
     for (size_t r = 0; r < rows; r++)
-        for (size_t b = 0; b < parts; b++) block_of(out, r * parts + b, &x[r * x_stride + b * PART]);
+        for (size_t b = 0; b < blocks; b++)
+            block_of(out, r * blocks + b, &x[r * x_stride + b * out->block], out->block);
+}
+
+/* ---- plain bytes ---- */
+
+/* The sum of x w over k elements. */
+static inline int32_t bytes_sum(const int8_t *x, const int8_t *w, size_t k) {
+    int32x4_t sum = vdupq_n_s32(0);
+    for (size_t i = 0; i < k; i += 16) {
+        int8x16_t a = vld1q_s8(&x[i]), b = vld1q_s8(&w[i]);
+        sum = vdotq_s32(sum, a, b);
+    }
+    return vaddvq_s32(sum);
+}
+
+static void dot_I8(float *restrict y, size_t y_stride, const ph_qrows *restrict x, const void *restrict w,
+                   size_t w_stride, size_t rows, size_t cols, void *restrict scratch) {
+    (void)scratch;
+    for (size_t c = 0; c < cols; c++)
+        for (size_t r = 0; r < rows; r++) {
+            const int8_t *v = (const int8_t *)w + c * w_stride;
+            float         sum = (float)bytes_sum(&x->hi[r * x->k], v, x->k);
+            if (x->lo) sum = fmaf(256.0f, sum, (float)bytes_sum(&x->lo[r * x->k], v, x->k));
+            y[r * y_stride + c] = x->k ? x->d[r] * sum : 0;
+        }
 }
 
 static void install(ph_kernels *k) {
-    k->rows16_of = rows16_of;
-    k->dot_Q8_0 = dot_Q8_0, k->dot_Q4_0 = dot_Q4_0, k->dot_Q4_1 = dot_Q4_1;
+    k->qrows_of = qrows_of;
+    k->dot_I8 = dot_I8, k->dot_Q8_0 = dot_Q8_0, k->dot_Q4_0 = dot_Q4_0, k->dot_Q4_1 = dot_Q4_1;
     k->dot_Q4_K = dot_Q4_K, k->dot_Q6_K = dot_Q6_K;
 }
 

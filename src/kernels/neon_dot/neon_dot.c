@@ -33,14 +33,15 @@ static inline int32x4_t four(int32x4_t sum, const int8x16_t w[4], int8x16_t x) {
 
 static inline void sums(int32x4_t out[2], const int8x16_t w[8], const int8_t *hi, const int8_t *lo,
                         int is_halved) {
-    int32x4_t high = four(vdupq_n_s32(0), &w[0], vld1q_s8(hi)),
-              low = four(vdupq_n_s32(0), &w[0], vld1q_s8(lo));
+    const int32x4_t none = vdupq_n_s32(0);
+    int32x4_t       high = four(none, &w[0], vld1q_s8(hi)), low = lo ? four(none, &w[0], vld1q_s8(lo)) : none;
     if (is_halved) {
-        out[0] = vaddq_s32(vshlq_n_s32(high, 8), low);
-        high = low = vdupq_n_s32(0);
+        out[0] = lo ? vaddq_s32(vshlq_n_s32(high, 8), low) : high;
+        high = low = none;
     }
-    high = four(high, &w[4], vld1q_s8(hi + 16)), low = four(low, &w[4], vld1q_s8(lo + 16));
-    out[is_halved] = vaddq_s32(vshlq_n_s32(high, 8), low);
+    high = four(high, &w[4], vld1q_s8(hi + 16));
+    if (lo) low = four(low, &w[4], vld1q_s8(lo + 16));
+    out[is_halved] = lo ? vaddq_s32(vshlq_n_s32(high, 8), low) : high;
 }
 
 #include "kernels/neon/neon_dots.h"

@@ -1,4 +1,4 @@
-/* ref_dot.c - products by integers: rows of 16 bits against the stored integers of block types.
+/* ref_dot.c - products by integers: rows of 16 or 8 bits against stored integers.
  *
  * A stored block is cut into parts of 32 elements: integers, a scale (two for types whose scales are for 16),
  * and perhaps a minimum.  The sums of integers are exact and the order of the few float operations is the
@@ -28,29 +28,30 @@ typedef struct form {
     int     has_min;
 } form;
 
-static void block_of(const ph_rows16 *out, size_t at, const float *v) {
-    float most = 0;
-    int   is_finite = 1;
-    for (size_t i = 0; i < PART; i++) {
+static void block_of(const ph_qrows *out, size_t at, const float *v) {
+    const float top = out->lo ? 32512.0f : 127.0f;
+    float       most = 0;
+    int         is_finite = 1;
+    for (size_t i = 0; i < out->block; i++) {
         is_finite = is_finite && isfinite(v[i]);
         if (fabsf(v[i]) > most) most = fabsf(v[i]);
     }
-    float    inverse = is_finite && most >= 0x1p-110f ? 32512.0f / most : 0;
+    float    inverse = is_finite && most >= 0x1p-110f ? top / most : 0;
     int32_t *s = &out->s[at * 2];
-    out->d[at] = !is_finite ? NAN : inverse > 0 ? most / 32512.0f : 0;
+    out->d[at] = !is_finite ? NAN : inverse > 0 ? most / top : 0;
     s[0] = s[1] = 0;
-    for (size_t i = 0; i < PART; i++) {
-        int32_t q = inverse > 0 ? (int32_t)rintf(v[i] * inverse) : 0, hi = (q + 128) >> 8;
-        out->hi[at * PART + i] = (int8_t)hi;
-        out->lo[at * PART + i] = (int8_t)(q - hi * 256);
-        s[i / 16] += q;
+    for (size_t i = 0; i < out->block; i++) {
+        int32_t q = inverse > 0 ? (int32_t)rintf(v[i] * inverse) : 0, hi = out->lo ? (q + 128) >> 8 : q;
+        out->hi[at * out->block + i] = (int8_t)hi;
+        if (out->lo) out->lo[at * out->block + i] = (int8_t)(q - hi * 256);
+        s[i / (out->block / 2)] += q;
     }
 }
 
-void ph_ref_rows16_of(const ph_rows16 *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
-    size_t parts = out->k / PART;
+void ph_ref_qrows_of(const ph_qrows *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
+    size_t blocks = out->block ? out->k / out->block : 0;
     for (size_t r = 0; r < rows; r++)
-        for (size_t b = 0; b < parts; b++) block_of(out, r * parts + b, &x[r * x_stride + b * PART]);
+        for (size_t b = 0; b < blocks; b++) block_of(out, r * blocks + b, &x[r * x_stride + b * out->block]);
 }
 
 static void cut_Q8_0(part *p, const unsigned char *b, size_t j) {
@@ -99,10 +100,12 @@ static void cut_Q6_K(part *p, const unsigned char *b, size_t j) {
     for (size_t i = 0; i < 2; i++) p->d[i] = ph_f16_load(b + 208) * (float)(int8_t)b[192 + j * 2 + i];
 }
 
-static float absorb(float y, const form *f, const part *p, const int8_t *hi, const int8_t *lo, float d,
-                    const int32_t *s) {
-    int32_t sum[2] = {0, 0};
-    for (size_t i = 0; i < PART; i++) sum[i / 16] += p->q[i] * (hi[i] * 256 + lo[i]);
+static float absorb(float y, const form *f, const part *p, const ph_qrows *x, size_t at) {
+    const int8_t  *hi = &x->hi[at * PART], *lo = x->lo ? &x->lo[at * PART] : NULL;
+    const float    d = x->d[at];
+    const int32_t *s = &x->s[at * 2];
+    int32_t        sum[2] = {0, 0};
+    for (size_t i = 0; i < PART; i++) sum[i / 16] += p->q[i] * (lo ? hi[i] * 256 + lo[i] : hi[i]);
     if (f->is_halved) {
         y = fmaf(p->d[0] * d, (float)sum[0], y);
         return fmaf(p->d[1] * d, (float)sum[1], y);
@@ -111,7 +114,7 @@ static float absorb(float y, const form *f, const part *p, const int8_t *hi, con
     return f->has_min ? fmaf(p->m, d * (float)(s[0] + s[1]), y) : y;
 }
 
-static void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const unsigned char *w,
+static void dot(const form *f, float *y, size_t y_stride, const ph_qrows *x, const unsigned char *w,
                 size_t w_stride, size_t rows, size_t cols) {
     size_t parts = f->elements / PART, n = x->k / PART;
     for (size_t c = 0; c < cols; c++)
@@ -120,15 +123,14 @@ static void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, co
             part  p;
             for (size_t i = 0; i < n; i++) {
                 f->cut(&p, &w[c * w_stride + i / parts * f->bytes], i % parts);
-                sum = absorb(sum, f, &p, &x->hi[r * x->k + i * PART], &x->lo[r * x->k + i * PART],
-                             x->d[r * n + i], &x->s[(r * n + i) * 2]);
+                sum = absorb(sum, f, &p, x, r * n + i);
             }
             y[r * y_stride + c] = sum;
         }
 }
 
 #define DOT(T, elements, bytes, halved, min)                                                                 \
-    void ph_ref_dot_##T(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,                \
+    void ph_ref_dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
         const form f = {cut_##T, elements, bytes, halved, min};                                              \
@@ -140,3 +142,19 @@ DOT(Q4_0, 32, 18, 0, 0)
 DOT(Q4_1, 32, 20, 0, 1)
 DOT(Q4_K, 256, 144, 0, 1)
 DOT(Q6_K, 256, 210, 1, 0)
+
+void ph_ref_dot_I8(float *restrict y, size_t y_stride, const ph_qrows *restrict x, const void *restrict w,
+                   size_t w_stride, size_t rows, size_t cols, void *restrict scratch) {
+    (void)scratch;
+    for (size_t c = 0; c < cols; c++)
+        for (size_t r = 0; r < rows; r++) {
+            const int8_t *v = (const int8_t *)w + c * w_stride;
+            int32_t       hi = 0, lo = 0;
+            for (size_t i = 0; i < x->k; i++) {
+                hi += v[i] * x->hi[r * x->k + i];
+                if (x->lo) lo += v[i] * x->lo[r * x->k + i];
+            }
+            float sum = x->lo ? fmaf(256.0f, (float)hi, (float)lo) : (float)hi;
+            y[r * y_stride + c] = x->k ? x->d[r] * sum : 0;
+        }
+}

@@ -19,7 +19,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 4, VECTORS = 2, FEW = 4 };
+/* Rows of a tile: ROWS of two planes, ROWS_MAX of one. */
+enum { ROWS = 4, ROWS_MAX = 6, VECTORS = 2, FEW = 4 };
 
 /* Eight vectors of two times eight partial sums to sixteen sums, in order of columns. */
 INLINE __m512i sum_columns(const __m512i v[8]) {
@@ -52,10 +53,14 @@ INLINE void sum_halves(const __m512i v[8], __m512i out[2]) {
 
 INLINE __m512 absorb(const form *f, __m512 y, const scales *s, int half, __m512i sum, float d,
                      int32_t x_sum) {
-    if (f->zero_shift >= 0)
-        sum = _mm512_sub_epi32(sum, _mm512_set1_epi32((int32_t)((uint32_t)x_sum << f->zero_shift)));
     y = _mm512_fmadd_ps(_mm512_mul_ps(s->d[half], _mm512_set1_ps(d)), _mm512_cvtepi32_ps(sum), y);
     return f->has_min ? _mm512_fmadd_ps(s->m, _mm512_set1_ps(d * (float)x_sum), y) : y;
+}
+
+/* What was added to the stored integers, met by a row whose integers sum up to x_sum: where sums begin. */
+INLINE __m512i less_zero(const form *f, int32_t x_sum) {
+    return f->zero_shift < 0 ? _mm512_setzero_si512()
+                             : _mm512_set1_epi32((int32_t)(0 - ((uint32_t)x_sum << f->zero_shift)));
 }
 
 INLINE void store(float *y, __m512 v, size_t cols) {
@@ -70,34 +75,45 @@ INLINE __m512i twice(const int8_t *q) {
 
 /* Sixteen columns are read side by side, more streams than a processor follows by itself; so while they are
  * met, the next sixteen are called for, line by line.  Past the last column that is a word to nobody. */
-INLINE void stream(const form *f, float *y, const int8_t *hi, const int8_t *lo, const float *d,
-                   const int32_t *s, const uint8_t *w, size_t w_stride, size_t k, size_t cols) {
+INLINE void stream(const form *f, int planes, float *y, const ph_qrows *row, const uint8_t *w,
+                   size_t w_stride, size_t cols) {
     __m512         sum = _mm512_setzero_ps();
     const __m512i  at = places(w_stride, cols);
     const uint8_t *ahead = w + LANES * w_stride; /* the next sixteen columns, most often */
     const size_t   lines = (LANES * f->bytes * PART / f->elements + 63) / 64;
-    for (size_t i = 0; i < k; i += f->elements, w += f->bytes) {
+    const int8_t  *hi = row->hi, *lo = row->lo;
+    const float   *d = row->d;
+    const int32_t *s = row->s;
+    for (size_t i = 0; i < row->k; i += f->elements, w += f->bytes) {
         head h;
         f->head_of(&h, w, at);
         UNROLL
-        for (size_t j = 0; j < f->elements / PART; j++, hi += PART, lo += PART, d++, s += 2) {
-            __m512i x = twice(hi), rest = twice(lo), v[8], half[2];
+        for (size_t j = 0; j < f->elements / PART; j++, hi += PART, d++, s += 2) {
+            __m512i x = twice(hi), v[8], half[2];
             scales  scale;
             UNROLL
             for (size_t l = 0; l < lines; l++, ahead += 64) _mm_prefetch((const char *)ahead, _MM_HINT_T0);
             f->scales_of(&scale, &h, j);
             pairs(f, v, w, w_stride, cols, j);
-            UNROLL
-            for (int c = 0; c < 8; c++) {
-                __m512i up = _mm512_slli_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x), 8);
-                v[c] = _mm512_dpbusd_epi32(up, v[c], rest);
+            if (planes == 1) {
+                UNROLL
+                for (int c = 0; c < 8; c++) v[c] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x);
+            } else {
+                __m512i rest = twice(lo);
+                UNROLL
+                for (int c = 0; c < 8; c++) {
+                    __m512i up = _mm512_slli_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x), 8);
+                    v[c] = _mm512_dpbusd_epi32(up, v[c], rest);
+                }
+                lo += PART;
             }
             if (f->is_halved) {
                 sum_halves(v, half);
-                sum = absorb(f, sum, &scale, 0, half[0], *d, s[0]);
-                sum = absorb(f, sum, &scale, 1, half[1], *d, s[1]);
+                for (int e = 0; e < 2; e++)
+                    sum = absorb(f, sum, &scale, e, _mm512_add_epi32(half[e], less_zero(f, s[e])), *d, s[e]);
             } else {
-                sum = absorb(f, sum, &scale, 0, sum_columns(v), *d, s[0] + s[1]);
+                __m512i all = _mm512_add_epi32(sum_columns(v), less_zero(f, s[0] + s[1]));
+                sum = absorb(f, sum, &scale, 0, all, *d, s[0] + s[1]);
             }
         }
     }
@@ -112,11 +128,11 @@ INLINE __m512i four(const int8_t *q) {
     return _mm512_set1_epi32(bytes);
 }
 
-/* rows x 16 vectors columns (both constants); p: [vectors][parts]. */
-INLINE void tile(const form *f, float *y, size_t y_stride, const ph_rows16 *x, size_t r0, const packed *p,
-                 size_t rows, size_t vectors, size_t cols) {
+/* rows x 16 vectors columns (both and planes constants); p: [vectors][parts]. */
+INLINE void tile(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, size_t r0,
+                 const packed *p, size_t rows, size_t vectors, size_t cols) {
     size_t parts = x->k / PART;
-    __m512 sum[ROWS][VECTORS];
+    __m512 sum[ROWS_MAX][VECTORS];
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
@@ -124,12 +140,18 @@ INLINE void tile(const form *f, float *y, size_t y_stride, const ph_rows16 *x, s
     }
     for (size_t i = 0; i < parts; i++) {
         for (size_t half = 0; half < (f->is_halved ? 2u : 1u); half++) {
-            __m512i n[ROWS][VECTORS], rest[ROWS][VECTORS];
+            __m512i n[ROWS_MAX][VECTORS], high[ROWS_MAX][VECTORS];
+            int32_t x_sum[ROWS_MAX];
             size_t  from = half * 4, to = f->is_halved ? from + 4 : 8;
             UNROLL
             for (size_t r = 0; r < rows; r++) {
+                const int32_t *s = &x->s[((r0 + r) * parts + i) * 2];
+                x_sum[r] = f->is_halved ? s[half] : s[0] + s[1];
                 UNROLL
-                for (size_t c = 0; c < vectors; c++) n[r][c] = rest[r][c] = _mm512_setzero_si512();
+                for (size_t c = 0; c < vectors; c++) {
+                    n[r][c] = less_zero(f, x_sum[r]);
+                    high[r][c] = _mm512_setzero_si512();
+                }
             }
             UNROLL
             for (size_t t = from; t < to; t++) {
@@ -139,27 +161,26 @@ INLINE void tile(const form *f, float *y, size_t y_stride, const ph_rows16 *x, s
                 UNROLL
                 for (size_t r = 0; r < rows; r++) {
                     size_t  at = (r0 + r) * x->k + i * PART + t * 4;
-                    __m512i hi = four(&x->hi[at]), lo = four(&x->lo[at]);
+                    __m512i hi = four(&x->hi[at]), lo = planes == 1 ? hi : four(&x->lo[at]);
                     UNROLL
                     for (size_t c = 0; c < vectors; c++) {
-                        n[r][c] = _mm512_dpbusd_epi32(n[r][c], u[c], hi);
-                        rest[r][c] = _mm512_dpbusd_epi32(rest[r][c], u[c], lo);
+                        n[r][c] = _mm512_dpbusd_epi32(n[r][c], u[c], lo);
+                        if (planes > 1) high[r][c] = _mm512_dpbusd_epi32(high[r][c], u[c], hi);
                     }
                 }
             }
             UNROLL
             for (size_t r = 0; r < rows; r++) {
-                const int32_t *s = &x->s[((r0 + r) * parts + i) * 2];
-                int32_t        x_sum = f->is_halved ? s[half] : s[0] + s[1];
-                float          d = x->d[(r0 + r) * parts + i];
+                float d = x->d[(r0 + r) * parts + i];
                 UNROLL
                 for (size_t c = 0; c < vectors; c++) {
                     const packed *at = &p[c * parts + i];
                     scales        scale = {.d = {at->d[0], at->d[0]}, .m = _mm512_setzero_ps()};
+                    __m512i       whole = n[r][c];
                     if (f->is_halved) scale.d[1] = at->d[1];
                     if (f->has_min) scale.m = at->m;
-                    __m512i whole = _mm512_add_epi32(_mm512_slli_epi32(n[r][c], 8), rest[r][c]);
-                    sum[r][c] = absorb(f, sum[r][c], &scale, (int)half, whole, d, x_sum);
+                    if (planes > 1) whole = _mm512_add_epi32(_mm512_slli_epi32(high[r][c], 8), whole);
+                    sum[r][c] = absorb(f, sum[r][c], &scale, (int)half, whole, d, x_sum[r]);
                 }
             }
         }
@@ -172,83 +193,117 @@ INLINE void tile(const form *f, float *y, size_t y_stride, const ph_rows16 *x, s
     }
 }
 
-INLINE void strip(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const packed *p, size_t rows,
-                  size_t vectors, size_t cols) {
-    size_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS) tile(f, y, y_stride, x, r, p, ROWS, vectors, cols);
-    for (; r + 2 <= rows; r += 2) tile(f, y, y_stride, x, r, p, 2, vectors, cols);
-    for (; r < rows; r++) tile(f, y, y_stride, x, r, p, 1, vectors, cols);
+INLINE void strip(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, const packed *p,
+                  size_t rows, size_t vectors, size_t cols) {
+    size_t       r = 0;
+    const size_t most = planes == 1 ? ROWS_MAX : ROWS;
+    for (; r + most <= rows; r += most) tile(f, planes, y, y_stride, x, r, p, most, vectors, cols);
+    for (; r + 2 <= rows; r += 2) tile(f, planes, y, y_stride, x, r, p, 2, vectors, cols);
+    for (; r < rows; r++) tile(f, planes, y, y_stride, x, r, p, 1, vectors, cols);
 }
 
-INLINE void dot(const form *f, float *y, size_t y_stride, const ph_rows16 *x, const uint8_t *w,
+INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, const uint8_t *w,
                 size_t w_stride, size_t rows, size_t cols, packed *p) {
     size_t parts = x->k / PART;
     if (rows < FEW) {
         for (size_t c = 0; c < cols; c += LANES)
-            for (size_t r = 0; r < rows; r++)
-                stream(f, &y[r * y_stride + c], &x->hi[r * x->k], &x->lo[r * x->k], &x->d[r * parts],
-                       &x->s[r * parts * 2], w + c * w_stride, w_stride, x->k,
+            for (size_t r = 0; r < rows; r++) {
+                ph_qrows row = ph_qrows_from(x, r);
+                stream(f, planes, &y[r * y_stride + c], &row, w + c * w_stride, w_stride,
                        cols - c < LANES ? cols - c : LANES);
+            }
         return;
     }
     for (size_t c = 0; c < cols; c += VECTORS * LANES) {
         size_t left = cols - c;
         pack(f, p, sizeof *p, w + c * w_stride, w_stride, x->k, left < LANES ? left : LANES, 0);
         if (left <= LANES) {
-            strip(f, &y[c], y_stride, x, p, rows, 1, left);
+            strip(f, planes, &y[c], y_stride, x, p, rows, 1, left);
             continue;
         }
         size_t second = left - LANES < LANES ? left - LANES : LANES;
         pack(f, p + parts, sizeof *p, w + (c + LANES) * w_stride, w_stride, x->k, second, 0);
-        strip(f, &y[c], y_stride, x, p, rows, VECTORS, LANES + second);
+        strip(f, planes, &y[c], y_stride, x, p, rows, VECTORS, LANES + second);
     }
 }
 
 #define DOT(T, elements, bytes, halved, min, zero, head, scales)                                             \
-    static void dot_##T(float *restrict y, size_t      y_stride, const ph_rows16 *restrict x,                \
+    static void dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
         const form f = {elements, bytes, halved, min, zero, bytes_##T, head, scales};                        \
-        dot(&f, y, y_stride, x, w, w_stride, rows, cols, scratch);                                           \
+        if (x->lo)                                                                                           \
+            dot(&f, 2, y, y_stride, x, w, w_stride, rows, cols, scratch);                                    \
+        else                                                                                                 \
+            dot(&f, 1, y, y_stride, x, w, w_stride, rows, cols, scratch);                                    \
     }
 BLOCK_TYPES_OF_32(DOT)
 BLOCK_TYPES_OF_16(DOT)
 
-/* ---- rows to 16 bits ---- */
+#include "kernels/vnni/vnni_bytes.h"
 
-/* One block of 32. */
-INLINE void block_of(const ph_rows16 *out, size_t at, const float *v) {
-    const __m512i size = _mm512_set1_epi32(0x7fffffff), round = _mm512_set1_epi32(128);
-    __m512i       q[2];
-    __m512        x[2] = {_mm512_loadu_ps(v), _mm512_loadu_ps(v + 16)};
-    /* As integers: a NaN or an infinity is larger than any number. */
-    uint32_t bits =
-        _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x[0]), size),
-                                                 _mm512_and_si512(_mm512_castps_si512(x[1]), size)));
-    float most;
-    memcpy(&most, &bits, sizeof most);
-    int       is_finite = bits < 0x7f800000u;
-    float     inverse = is_finite && most >= 0x1p-110f ? 32512.0f / most : 0;
-    __mmask16 keep = inverse > 0 ? (__mmask16)0xffff : 0;
-    out->d[at] = !is_finite ? NAN : inverse > 0 ? most / 32512.0f : 0;
-    for (size_t i = 0; i < 2; i++) {
-        q[i] = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x[i], _mm512_set1_ps(inverse)));
-        __m512i hi = _mm512_srai_epi32(_mm512_add_epi32(q[i], round), 8);
-        __m512i lo = _mm512_sub_epi32(q[i], _mm512_slli_epi32(hi, 8));
-        _mm_storeu_si128((__m128i *)(void *)&out->hi[at * PART + i * 16], _mm512_cvtepi32_epi8(hi));
-        _mm_storeu_si128((__m128i *)(void *)&out->lo[at * PART + i * 16], _mm512_cvtepi32_epi8(lo));
-        out->s[at * 2 + i] = _mm512_reduce_add_epi32(q[i]);
-    }
+/* ---- rows to integers ---- */
+
+/* The largest size of n elements, as bits: a NaN or an infinity is larger than any number. */
+INLINE uint32_t most_of(const float *v, size_t n) {
+    const __m512i size = _mm512_set1_epi32(0x7fffffff);
+    __m512i       most = _mm512_setzero_si512();
+    for (size_t i = 0; i < n; i += LANES)
+        most = _mm512_max_epu32(most, _mm512_and_si512(_mm512_castps_si512(_mm512_loadu_ps(&v[i])), size));
+    return _mm512_reduce_max_epu32(most);
 }
 
-static void rows16_of(const ph_rows16 *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
-    size_t parts = out->k / PART;
+/* n elements to integers from `at` on: their sum. */
+INLINE int32_t integers_of(const ph_qrows *out, int planes, size_t at, const float *v, size_t n,
+                           float inverse) {
+    const __m512    by = _mm512_set1_ps(inverse);
+    const __mmask16 keep = inverse > 0 ? (__mmask16)0xffff : 0;
+    __m512i         sum = _mm512_setzero_si512();
+    for (size_t i = 0; i < n; i += LANES) {
+        __m512i q = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(_mm512_loadu_ps(&v[i]), by)), hi = q;
+        if (planes > 1) {
+            hi = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
+            _mm_storeu_si128((__m128i *)(void *)&out->lo[at + i],
+                             _mm512_cvtepi32_epi8(_mm512_sub_epi32(q, _mm512_slli_epi32(hi, 8))));
+        }
+        _mm_storeu_si128((__m128i *)(void *)&out->hi[at + i], _mm512_cvtepi32_epi8(hi));
+        sum = _mm512_add_epi32(sum, q);
+    }
+    return _mm512_reduce_add_epi32(sum);
+}
+
+/* Block b of all rows; its halves are of whole vectors. */
+INLINE void block_of(const ph_qrows *out, int planes, size_t b, const float *v, size_t n) {
+    const uint32_t bits = most_of(v, n);
+    const float    top = planes > 1 ? 32512.0f : 127.0f;
+    float          most;
+    memcpy(&most, &bits, sizeof most);
+    int   is_finite = bits < 0x7f800000u;
+    float inverse = is_finite && most >= 0x1p-110f ? top / most : 0;
+    out->d[b] = !is_finite ? NAN : inverse > 0 ? most / top : 0;
+    for (size_t i = 0; i < 2; i++)
+        out->s[b * 2 + i] = integers_of(out, planes, b * n + i * (n / 2), v + i * (n / 2), n / 2, inverse);
+}
+
+INLINE void blocks_of(const ph_qrows *out, int planes, size_t n, const float *x, size_t x_stride,
+                      size_t rows) {
+    size_t blocks = n ? out->k / n : 0;
     for (size_t r = 0; r < rows; r++)
-        for (size_t b = 0; b < parts; b++) block_of(out, r * parts + b, &x[r * x_stride + b * PART]);
+        for (size_t b = 0; b < blocks; b++)
+            block_of(out, planes, r * blocks + b, &x[r * x_stride + b * n], n);
+}
+
+static void qrows_of(const ph_qrows *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
+    if (out->block == PART && out->lo)
+        blocks_of(out, 2, PART, x, x_stride, rows);
+    else if (out->block == PART)
+        blocks_of(out, 1, PART, x, x_stride, rows);
+    else
+        blocks_of(out, out->lo ? 2 : 1, out->block, x, x_stride, rows);
 }
 
 void ph_install_vnni(ph_kernels *k) {
-    k->rows16_of = rows16_of;
-    k->dot_Q8_0 = dot_Q8_0, k->dot_Q4_0 = dot_Q4_0, k->dot_Q4_1 = dot_Q4_1;
+    k->qrows_of = qrows_of;
+    k->dot_I8 = dot_I8, k->dot_Q8_0 = dot_Q8_0, k->dot_Q4_0 = dot_Q4_0, k->dot_Q4_1 = dot_Q4_1;
     k->dot_Q4_K = dot_Q4_K, k->dot_Q6_K = dot_Q6_K;
 }

@@ -84,6 +84,25 @@ int eh_weight(ph_graph *g, eh_store *s, const char *name, ph_shape shape, ph_dty
                            ph_storage_of(t, bytes, rows * (row_bytes + gap), row_bytes + gap));
 }
 
+int eh_bytes(ph_graph *g, eh_store *s, const char *name, size_t rows, size_t cols, ph_dtype scales) {
+    void      *bytes, *scale;
+    float      d;
+    size_t     each = ph_dtype_bytes(scales);
+    ph_err     err = {0};
+    ph_storage st = {.dtype = PH_I8, .n_planes = 2, .form = &ph_storage_channels, .n_rows = rows};
+    CHECK(!ph_arena_zero(&s->arena, &bytes, rows, cols, NULL));
+    CHECK(!ph_arena_zero(&s->arena, &scale, rows, each, NULL));
+    for (size_t i = 0; i < rows * cols; i++) ((int8_t *)bytes)[i] = (int8_t)((int)eh_below(255) - 127);
+    for (size_t r = 0; r < rows; r++) {
+        d = 0.002f + 0.001f * eh_float();
+        ph_dtype_get(scales)->pack((unsigned char *)scale + r * each, &d, 1);
+    }
+    st.plane[PH_PLANE_DATA] = (ph_plane){bytes, rows * cols, cols, PH_I8};
+    st.plane[PH_PLANE_SCALE] = (ph_plane){scale, rows * each, each, scales};
+    CHECK_SAY(!st.form->check(&st, cols, &err), "%s", err.msg);
+    return ph_graph_weight(g, name, ph_shape_of(2, ph_dim_of((int64_t)rows), ph_dim_of((int64_t)cols)), st);
+}
+
 /* ---- running ---- */
 
 int eh_open(eh_run *r, const ph_graph *g, int threads, unsigned features, ph_syms max, const ph_tap *tap,
@@ -95,8 +114,11 @@ int eh_open(eh_run *r, const ph_graph *g, int threads, unsigned features, ph_sym
     CHECK(def && def == ph_engine_at(0));
     ph_compile    how = {.max = max, .tap = tap, .n_taps = n_taps};
     ph_rc         rc = ph_threads_open(&r->threads, threads, &err);
-    ph_engine_env env = {
-        .threads = r->threads, .kernels = &r->kernels, .trace = eh_trace, .unfused = eh_unfused};
+    ph_engine_env env = {.threads = r->threads,
+                         .kernels = &r->kernels,
+                         .trace = eh_trace,
+                         .is_rows8 = eh_rows8,
+                         .unfused = eh_unfused};
     if (!rc) rc = def->probe(&err);
     if (!rc) rc = def->open(&r->engine, &env, &err);
     if (!rc) rc = def->compile(r->engine, g, &how, &r->program, &err);
@@ -152,6 +174,7 @@ typedef struct feeds {
 } feeds;
 
 unsigned  eh_unfused;
+int       eh_rows8;
 ph_trace *eh_trace;
 
 static void make_feeds(const ph_graph *g, const ph_syms *syms, int64_t index_below, feeds *f,

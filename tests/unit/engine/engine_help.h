@@ -25,6 +25,9 @@ void eh_store_close(eh_store *s);
 int eh_weight(ph_graph *g, eh_store *s, const char *name, ph_shape shape, ph_dtype t, float about,
               float spread, size_t gap);
 
+/* The same as signed bytes with one scale a row, each of the plain type `scales`. */
+int eh_bytes(ph_graph *g, eh_store *s, const char *name, size_t rows, size_t cols, ph_dtype scales);
+
 /* ---- an engine and a bound program ---- */
 typedef struct eh_run {
     ph_threads    *threads;
@@ -37,6 +40,7 @@ typedef struct eh_run {
 enum { EH_GUARD = 4096 };
 /* Of engines opened from here on. */
 extern unsigned  eh_unfused;
+extern int       eh_rows8;
 extern ph_trace *eh_trace;
 /* features: of ph_kernels_init; taps may be NULL.  Fails the test and returns 0 when something cannot be
  * opened. */

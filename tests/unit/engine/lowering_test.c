@@ -185,6 +185,52 @@ void test_lower_linear_fewer(void) {
     }
 }
 
+/* Bytes with a scale a row, alone and in one group with blocks and floats, as gate and up, behind a norm. */
+static void bytes(int rows, int k, float bound) {
+    static const float ones[1024] = {1, 2, 3};
+    eh_store           s;
+    ph_graph          *g = open_graph(&s);
+    size_t             n = 70, deep = (size_t)k;
+    int                x = input(g, "x", ph_dim_sym(PH_SYM_R), k), b[3], y[4];
+    int                scale = ph_graph_constant(g, "scale", PH_F32, ph_shape_of(1, ph_dim_of(k)), ones);
+    int                bias = eh_weight(g, &s, "bias", ph_shape_of(1, ph_dim_of(70)), PH_F32, 0, 0.5f, 0);
+    int                h = ph_graph_node(g, "RMSNormalization", PH_IN(x, scale), PH_NO_ATTRS, "norm");
+    b[0] = eh_bytes(g, &s, "b0", n, deep, PH_F32);
+    b[1] = eh_bytes(g, &s, "b1", n, deep, PH_F16);
+    b[2] = eh_bytes(g, &s, "b2", n, deep, PH_BF16);
+    int q = eh_weight(g, &s, "q", ph_shape_of(2, ph_dim_of(70), ph_dim_of(k)), k % 32 ? PH_F32 : PH_Q8_0, 0,
+                      0.2f, 0);
+    int f = eh_weight(g, &s, "f", ph_shape_of(2, ph_dim_of(70), ph_dim_of(k)), PH_F16, 0, 0.2f, 0);
+    y[0] = ph_graph_node(g, "Linear", PH_IN(h, b[0], bias), PH_NO_ATTRS, "y0");
+    y[1] = ph_graph_node(g, "Linear", PH_IN(h, b[1]), PH_NO_ATTRS, "y1");
+    y[2] = ph_graph_node(g, "Linear", PH_IN(h, q), PH_NO_ATTRS, "y2");
+    y[3] = ph_graph_node(g, "Linear", PH_IN(h, f), PH_NO_ATTRS, "y3");
+    int gate = ph_graph_node(g, "Relu", PH_IN(y[0]), PH_NO_ATTRS, "gate");
+    ph_graph_output(g, ph_graph_node(g, "Mul", PH_IN(gate, y[1]), PH_NO_ATTRS, "gated"), "out");
+    ph_graph_output(g, ph_graph_node(g, "Add", PH_IN(y[2], y[3]), PH_NO_ATTRS, "sum"), "out.sum");
+    ph_graph_output(g, ph_graph_node(g, "Linear", PH_IN(x, b[2]), PH_NO_ATTRS, "plain"), "out.plain");
+    finish(g, &s, eh_syms(rows, 0, 0, 0, 0), 1, bound);
+}
+
+void test_lower_linear_bytes(void) {
+    static const int rows[] = {0, 1, 3, 5, 33, 130};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bytes(rows[i], 96, 2e-4f);
+        bytes(rows[i], 704, 2e-4f);
+        bytes(rows[i], 50, 1e-4f); /* rows of no whole blocks: floats */
+    }
+}
+
+/* Rows of 8 bits are off by more than rows of 16 would be, and by no more than their own half step. */
+void test_lower_linear_rows8(void) {
+    eh_rows8 = 1;
+    for (int rows = 0; rows < 120; rows += 1 + rows / 2) {
+        bytes(rows, 96, 4e-2f);
+        fewer(1376 + 32 * rows, PH_Q4_0, 1);
+    }
+    eh_rows8 = 0;
+}
+
 /* Work in place must not eat what is read again: by the same product, by a later node, or by the caller. */
 void test_lower_in_place(void) {
     enum { D = 96 };
