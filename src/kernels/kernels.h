@@ -94,7 +94,10 @@ ph_qrows ph_qrows_from(const ph_qrows *x, size_t r);
  *               A key whose score is -inf weighs 0, also before any other was seen; NaN passes into l and
  *               acc.
  *               Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j sum |scale q k_j|) *
- *               max_j |v_j|. */
+ *               max_j |v_j|.
+ * attend_many   attend_F32 for many queries that meet the same keys: these are laid out by channel first.
+ *               Other bits than attend_F32's, the same for any number of queries.
+ *               keys: d * PH_ATTEND_KEYS floats, private to the caller. */
 #define PH_ATTEND_KEYS 64
 typedef struct ph_attend {
     float         *acc, *m, *l;
@@ -104,6 +107,7 @@ typedef struct ph_attend {
     size_t         q_stride, k_stride, v_stride, n_q, d, dv;
     float          scale, softcap;
     float         *scratch; /* [n_q, PH_ATTEND_KEYS] */
+    float         *keys;    /* [d, PH_ATTEND_KEYS], attend_many only */
 } ph_attend;
 typedef void ph_attend_fn(const ph_attend *a);
 /* attend_T for keys and values stored as t; NULL: there is none, no cache can be of that type. */

@@ -68,7 +68,7 @@ static void store_both(ph_dtype t, problem *p, size_t nk, size_t nv) {
 }
 
 static problem any_problem(ph_dtype t, unsigned trial) {
-    problem p = {.n_q = ck_below(7), .d = 1 + ck_below(140), .dv = 1 + ck_below(140)};
+    problem p = {.n_q = ck_below(trial % 2 ? 7 : 17), .d = 1 + ck_below(140), .dv = 1 + ck_below(140)};
     if (trial % 3 == 0) p.d = p.dv = 64;
     p.q_stride = p.d + ck_below(9), p.k_stride = p.d + ck_below(9), p.v_stride = p.dv + ck_below(9);
     p.k_stride = whole_blocks(t, p.k_stride), p.v_stride = whole_blocks(t, p.v_stride);
@@ -92,6 +92,7 @@ static void run(ph_dtype t, attend_fn *fn, const problem *p, size_t from, size_t
                 float *l) {
     int32_t *lo = ck_buffer(n * sizeof *lo), *hi = ck_buffer(n * sizeof *hi);
     float   *scratch = ck_buffer(n * PH_ATTEND_KEYS * sizeof *scratch);
+    float   *keys = ck_buffer(p->d * PH_ATTEND_KEYS * sizeof *keys);
     for (size_t i = 0; i < n; i++) m[from + i] = -INFINITY, l[from + i] = 0;
     memset(&acc[from * p->dv], 0, n * p->dv * sizeof *acc);
     for (int32_t b = 0; b < BLOCKS; b++) {
@@ -116,7 +117,8 @@ static void run(ph_dtype t, attend_fn *fn, const problem *p, size_t from, size_t
                         .dv = p->dv,
                         .scale = p->scale,
                         .softcap = p->softcap,
-                        .scratch = scratch});
+                        .scratch = scratch,
+                        .keys = keys});
     }
 }
 
@@ -219,7 +221,7 @@ static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
     float *k = ck_bench_floats(64 * d + 1 + t); /* a type's own, packed once */
     if (k[64 * d] != 1) ph_dtype_get(t)->pack(k, v, 64 * d), k[64 * d] = 1;
     float  *acc = ck_bench_floats(n * d), *m = ck_bench_floats(n), *l = ck_bench_floats(n);
-    float  *scratch = ck_bench_floats(n * 64);
+    float  *scratch = ck_bench_floats(n * 64), *keys = ck_bench_floats(d * 64 + 2);
     int32_t lo[64] = {0}, hi[64];
     for (size_t i = 0; i < n; i++) hi[i] = 64, l[i] = 0, m[i] = -INFINITY;
     fn(&(ph_attend){.acc = acc,
@@ -237,7 +239,8 @@ static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
                     .d = d,
                     .dv = d,
                     .scale = 0.125f,
-                    .scratch = scratch});
+                    .scratch = scratch,
+                    .keys = keys});
     return (ck_work){2.0 * (double)stored_bytes(t, 64 * d), 4.0 * 64 * (double)(n * d)};
 }
 
@@ -254,3 +257,11 @@ ATTEND(F16)
 ATTEND(BF16)
 ATTEND(Q8_0)
 ATTEND(Q4_1)
+
+int check_attend_many(const ph_kernels *ref, const ph_kernels *opt) {
+    (void)ref;
+    return check(PH_F32, opt->attend_many);
+}
+ck_work bench_attend_many(const ph_kernels *k, int many) {
+    return bench(PH_F32, k->attend_many, many);
+}

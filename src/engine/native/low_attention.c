@@ -18,8 +18,8 @@ static size_t up16(size_t n) { /* floats, to whole cache lines */
     return (n + 15) / 16 * 16;
 }
 
-size_t ph_query_bytes(size_t n, size_t d, size_t dv) {
-    return (up16(n * d) + up16(n * dv) + 4 * up16(n) + n * PH_ATTEND_KEYS) * sizeof(float);
+size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
+    return (up16(n * d) + up16(n * dv) + 4 * up16(n) + (n + keys) * PH_ATTEND_KEYS) * sizeof(float);
 }
 
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
@@ -31,6 +31,7 @@ ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
     b.lo = (int32_t *)(void *)(b.l + up16(n));
     b.hi = b.lo + up16(n);
     b.scores = (float *)(void *)(b.hi + up16(n));
+    b.keys = b.scores + n * PH_ATTEND_KEYS;
     return b;
 }
 
@@ -90,7 +91,7 @@ static int can(const ph_graph *g, int node) {
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const attention *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv);
+    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, a->d);
     return PH_OK;
 }
 
@@ -125,7 +126,7 @@ static void attend_runs(const ph_kernels *k, const ph_attend *t, const ph_query_
             is_any |= hi > lo;
         }
         if (!is_any) return;
-        k->attend_F32(t);
+        k->attend_many(t);
     }
 }
 
@@ -141,6 +142,7 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
                         .lo = b->lo,
                         .hi = b->hi,
                         .scratch = b->scores,
+                        .keys = b->keys,
                         .q =
                             (const float *)ph_native_at(p, a->q) + ((tile * a->n_q + q0) * a->heads + head) * a->d,
                         .q_stride = a->heads * a->d,
@@ -165,7 +167,7 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
         if (seen)
             attend_runs(k, &t, b, seen + j, a->n_k, (int32_t)some);
         else
-            k->attend_F32(&t);
+            k->attend_many(&t);
     }
     for (size_t i = 0; i < n; i++)
         ph_query_answer(b, i, a->dv, &y[((tile * a->n_q + q0 + i) * a->heads + head) * a->dv]);

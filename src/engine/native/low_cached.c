@@ -247,7 +247,7 @@ static ph_rc scratch_attend(const ph_native *p, const ph_step *s, const int64_t 
                             ph_err *err) {
     const cached *c = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, c->d, c->dv);
+    *out = ph_query_bytes(PH_QUERIES_MAX, c->d, c->dv, 0);
     return PH_OK;
 }
 

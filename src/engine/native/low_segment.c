@@ -28,7 +28,7 @@ static int can(const ph_graph *g, int node) {
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const segmented *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv);
+    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, a->d);
     return PH_OK;
 }
 
@@ -69,6 +69,7 @@ static void meet(ph_native *p, const segmented *a, const ph_query_block *b, size
                       .lo = b->lo,
                       .hi = b->hi,
                       .scratch = b->scores,
+                      .keys = b->keys,
                       .q = (const float *)ph_native_at(p, a->q) + (r * a->heads + head) * a->d,
                       .q_stride = a->heads * a->d,
                       .k_stride = a->kv_heads * a->d,
@@ -87,7 +88,7 @@ static void meet(ph_native *p, const segmented *a, const ph_query_block *b, size
         }
         t.k = &keys[j * t.k_stride];
         t.v = &values[j * t.v_stride];
-        ph_native_kernels(p)->attend_F32(&t);
+        ph_native_kernels(p)->attend_many(&t);
     }
     for (size_t i = 0; i < n; i++) ph_query_answer(b, i, a->dv, &y[((r + i) * a->heads + head) * a->dv]);
 }

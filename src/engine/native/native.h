@@ -23,7 +23,7 @@ typedef struct ph_step   ph_step;
  * rows take up to 32 of them: vectorised that is still below 1 ms. */
 enum { PH_UNIT_MACS = 1 << 20, PH_UNIT_ITEMS = 1 << 14 };
 /* The same of attention, where a unit's queries share what it takes to bring keys and values. */
-enum { PH_ATTEND_MACS = 4 * PH_UNIT_MACS };
+enum { PH_ATTEND_MACS = 6 * PH_UNIT_MACS };
 
 /* ---- memory ---- */
 typedef enum ph_home {
@@ -213,14 +213,14 @@ typedef struct ph_spin {
 } ph_spin;
 int     ph_spin_can(const ph_graph *g, int node); /* a RotaryEmbedding of rows */
 ph_spin ph_spin_of(const ph_graph *g, int node);
-/* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h).
- */
-enum { PH_QUERIES_MAX = 32 };
+/* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
+ * and keys of `keys` elements by channel. */
+enum { PH_QUERIES_MAX = 48 };
 typedef struct ph_query_block {
-    float   *q, *acc, *m, *l, *scores;
+    float   *q, *acc, *m, *l, *scores, *keys;
     int32_t *lo, *hi;
 } ph_query_block;
-size_t         ph_query_bytes(size_t n, size_t d, size_t dv);
+size_t         ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv);
 void           ph_query_begin(const ph_query_block *b, size_t n, size_t dv); /* nothing seen yet */
 /* out[0 .. dv) = the answer of query i; zeros when it saw no key. */

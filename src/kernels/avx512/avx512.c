@@ -2,6 +2,7 @@
  *
  * One exported symbol: ph_install_avx512.  The kernels themselves stand in lanes/.
  */
+#include "kernels/inline.h"
 #include "kernels/isa.h"
 
 #include <immintrin.h>
@@ -112,6 +113,34 @@ static inline vf v_sums(const vf a[W]) {
     for (int i = 0; i < 4; i++)
         u[i] = add_twos(add_pairs(a[4 * i], a[4 * i + 1]), add_pairs(a[4 * i + 2], a[4 * i + 3]));
     return add_quarters(add_quarters(u[0], u[1]), add_quarters(u[2], u[3]));
+}
+static inline __m512 low_pairs(vf a, vf b) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+}
+static inline __m512 high_pairs(vf a, vf b) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+}
+static inline void v_transpose(vf a[W]) {
+    vf t[W], u[W];
+    UNROLL
+    for (int i = 0; i < W; i += 2) {
+        t[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    UNROLL
+    for (int i = 0; i < W; i += 4) {
+        u[i] = low_pairs(t[i], t[i + 2]), u[i + 1] = high_pairs(t[i], t[i + 2]);
+        u[i + 2] = low_pairs(t[i + 1], t[i + 3]), u[i + 3] = high_pairs(t[i + 1], t[i + 3]);
+    }
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        vf even = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x88),
+           odd = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xdd);
+        vf more = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x88);
+        vf most = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xdd);
+        a[c] = _mm512_shuffle_f32x4(even, more, 0x88), a[4 + c] = _mm512_shuffle_f32x4(odd, most, 0x88);
+        a[8 + c] = _mm512_shuffle_f32x4(even, more, 0xdd), a[12 + c] = _mm512_shuffle_f32x4(odd, most, 0xdd);
+    }
 }
 static inline float v_largest(vf a) {
     return _mm512_reduce_max_ps(a);

@@ -16,6 +16,7 @@
  *   v_round, v_ldexp(a, n)    to nearest even; a 2^n for -151 <= n <= 128, rounded once
  *   v_sum                     all lanes, in an order fixed for the set
  *   v_sums(a[W])              lane i: v_sum(a[i]), the same bits
+ *   v_transpose(a[W])         in place: lane i of a[j] to lane j of a[i]
  *   v_once                    a, in a register: the compiler may not load it again for each use
  *   v_twice(p) v_swap         p0 p0 p1 p1 ...; neighbours exchanged
  *
@@ -45,7 +46,7 @@ static void install(ph_kernels *k) {
     k->linear_Q8_0 = linear_Q8_0, k->linear_Q4_0 = linear_Q4_0, k->linear_Q4_1 = linear_Q4_1;
     k->linear_Q4_K = linear_Q4_K, k->linear_Q6_K = linear_Q6_K;
     k->attend_F32 = attend_F32, k->attend_F16 = attend_F16, k->attend_BF16 = attend_BF16;
-    k->attend_Q8_0 = attend_Q8_0, k->attend_Q4_1 = attend_Q4_1;
+    k->attend_Q8_0 = attend_Q8_0, k->attend_Q4_1 = attend_Q4_1, k->attend_many = attend_many;
     k->rmsnorm = rmsnorm, k->layernorm = layernorm, k->softmax = softmax;
     k->silu = act_silu, k->gelu = act_gelu, k->gelu_tanh = act_gelu_tanh, k->gelu_quick = act_gelu_quick;
     k->relu = act_relu, k->sigmoid = act_sigmoid, k->tanh = act_tanh;

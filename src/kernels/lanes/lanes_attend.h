@@ -1,7 +1,8 @@
 /* lanes_attend.h - one block of keys into each query's running softmax.
  *
  *     scores: a few keys against a few queries, lanes along d; the sums of W keys' lanes become one vector;
- *             keys that stand channel by channel: lanes are keys, one channel after the other
+ *             keys that stand channel by channel, or are laid out so for many queries: lanes are keys, one
+ *             channel after the other
  *     weights: e^(s - m') of the row of scores, zero for keys that the query does not see
  *     values: four vectors of a few answers stay in registers while all keys pass by
  */
@@ -19,7 +20,7 @@ typedef struct stored {
     load_fn   *load;
     load_n_fn *load_n;
     size_t     block, bytes;
-    int        by_channel; /* keys are [d, keys], not [keys, d] */
+    int        by_channel; /* keys are [d, keys], not [keys, d]; BY_KEYS: those in the caller's `keys` */
 } stored;
 
 INLINE size_t row_bytes_of(stored t, size_t stride) {
@@ -28,6 +29,8 @@ INLINE size_t row_bytes_of(stored t, size_t stride) {
 
 /* Queries that share a key's loads, and keys a query's. */
 enum { QUERIES = TILE_COLS > 4 ? 4 : 2, KEYS = 4 };
+/* Queries that meet four vectors of keys by channel, or of values, where there are many: all registers. */
+enum { MANY = TILE_COLS > 4 ? 6 : 3, BY_KEYS = 2 };
 
 /* sums[i][c] = lanes of q[i] . k[c], for `queries` x `keys` (constants). */
 INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], const float *q, size_t q_stride,
@@ -127,17 +130,55 @@ INLINE void score_channels(const ph_attend *a, size_t queries, float *s, const f
             score_pair(a, queries, &s[block * 32], q, (const unsigned char *)a->k + block * 20, i);
 }
 
+/* Keys [j, j + many W) of a->keys against `queries` (both constants). */
+INLINE void score_keys_tile(const ph_attend *a, size_t queries, size_t many, float *s, const float *q,
+                            const float *keys) {
+    vf cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[MANY][4];
+    UNROLL
+    for (size_t i = 0; i < queries; i++) {
+        UNROLL
+        for (size_t c = 0; c < many; c++) sum[i][c] = v_zero();
+    }
+    for (size_t e = 0; e < a->d; e++, keys += PH_ATTEND_KEYS) {
+        vf x[MANY];
+        UNROLL
+        for (size_t i = 0; i < queries; i++) x[i] = v_set1(q[i * a->q_stride + e]);
+        UNROLL
+        for (size_t c = 0; c < many; c++) {
+            vf y = v_once(v_load(&keys[c * W]));
+            UNROLL
+            for (size_t i = 0; i < queries; i++) sum[i][c] = v_fma(x[i], y, sum[i][c]);
+        }
+    }
+    UNROLL
+    for (size_t i = 0; i < queries; i++) {
+        UNROLL
+        for (size_t c = 0; c < many; c++) {
+            vf v = v_mul(sum[i][c], scale_by);
+            if (a->softcap > 0) v = v_mul(cap, v_tanh(v_div(v, cap)));
+            v_store(&s[i * PH_ATTEND_KEYS + c * W], v);
+        }
+    }
+}
+
+/* Keys [from, from + n), in whole vectors. */
+INLINE void score_keys(const ph_attend *a, size_t queries, float *s, const float *q, size_t from, size_t n) {
+    size_t j = 0;
+    for (; j + 4 * W <= n; j += 4 * W) score_keys_tile(a, queries, 4, &s[j], q, &a->keys[from + j]);
+    for (; j < n; j += W) score_keys_tile(a, queries, 1, &s[j], q, &a->keys[from + j]);
+}
+
 /* acc[i][0 .. many W) += sum_j p[i][j] v[j][e ..] over keys [0, n); queries and many are constants. */
 INLINE void mix_tile(stored t, size_t queries, size_t many, float *acc, size_t dv, const float *p,
                      const unsigned char *v, size_t row_bytes, size_t e, size_t n) {
-    vf sum[QUERIES][4];
+    vf sum[MANY][4];
     UNROLL
     for (size_t i = 0; i < queries; i++) {
         UNROLL
         for (size_t c = 0; c < many; c++) sum[i][c] = v_load(&acc[i * dv + c * W]);
     }
     for (size_t j = 0; j < n; j++) {
-        vf w[QUERIES];
+        vf w[MANY];
         UNROLL
         for (size_t i = 0; i < queries; i++) w[i] = v_set1(p[i * PH_ATTEND_KEYS + j]);
         UNROLL
@@ -223,8 +264,10 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t queries) 
         last = hi < last ? hi : last;
     }
     if (from >= end) return;
-    from = t.by_channel ? 0 : from / W * W;
-    if (t.by_channel)
+    from = t.by_channel == 1 ? 0 : from / W * W;
+    if (t.by_channel == BY_KEYS)
+        score_keys(a, queries, s, &a->q[i * a->q_stride], from, end - from);
+    else if (t.by_channel)
         score_channels(a, queries, s, &a->q[i * a->q_stride]);
     else
         score(t, a, queries, s, &a->q[i * a->q_stride],
@@ -265,6 +308,40 @@ AT(F32, v_load, v_load_n, 4)
 AT(F16, v_load_f16, v_load_f16_n, 2)
 AT(BF16, v_load_bf16, v_load_bf16_n, 2)
 #undef AT
+
+/* ---- many queries ---- */
+
+/* Keys [from, end) as rows to [d, keys]; between the last and the end of its vector stand zeros. */
+INLINE void by_channel(const ph_attend *a, size_t from, size_t end) {
+    const float *k = a->k;
+    for (size_t j = from / W * W; j < end; j += W) {
+        for (size_t e = 0; e < a->d; e += W) {
+            size_t n = a->d - e < W ? a->d - e : W;
+            vf     v[W];
+            UNROLL
+            for (size_t c = 0; c < W; c++)
+                v[c] = j + c >= end ? v_zero()
+                       : n == W     ? v_load(&k[(j + c) * a->k_stride + e])
+                                    : v_load_n(&k[(j + c) * a->k_stride + e], n);
+            v_transpose(v);
+            for (size_t c = 0; c < n; c++) v_store(&a->keys[(e + c) * PH_ATTEND_KEYS + j], v[c]);
+        }
+    }
+}
+
+static void attend_many(const ph_attend *a) {
+    const stored t = {at_F32, at_F32_n, 1, 4, BY_KEYS};
+    size_t       from = PH_ATTEND_KEYS, end = 0, i = 0;
+    for (size_t q = 0; q < a->n_q; q++) {
+        if (a->hi[q] <= a->lo[q]) continue;
+        from = (size_t)a->lo[q] < from ? (size_t)a->lo[q] : from;
+        end = (size_t)a->hi[q] > end ? (size_t)a->hi[q] : end;
+    }
+    by_channel(a, from, end);
+    for (; i + MANY <= a->n_q; i += MANY) attend_some(t, a, i, MANY);
+    for (; i + QUERIES <= a->n_q; i += QUERIES) attend_some(t, a, i, QUERIES);
+    for (; i < a->n_q; i++) attend_some(t, a, i, 1);
+}
 
 /* Blocks are whole in memory, so the last few elements of a row are read with what stands behind them. */
 INLINE vf at_Q8_0(const unsigned char *row, size_t e) {

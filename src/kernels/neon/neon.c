@@ -102,6 +102,16 @@ static inline float v_sum(vf a) {
 static inline vf v_sums(const vf a[W]) {
     return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3]));
 }
+static inline vf pair_of(vf a, vf b, int high) {
+    float64x2_t x = vreinterpretq_f64_f32(a), y = vreinterpretq_f64_f32(b);
+    return vreinterpretq_f32_f64(high ? vtrn2q_f64(x, y) : vtrn1q_f64(x, y));
+}
+static inline void v_transpose(vf a[W]) {
+    vf t0 = vtrn1q_f32(a[0], a[1]), t1 = vtrn2q_f32(a[0], a[1]);
+    vf u0 = vtrn1q_f32(a[2], a[3]), u1 = vtrn2q_f32(a[2], a[3]);
+    a[0] = pair_of(t0, u0, 0), a[1] = pair_of(t1, u1, 0);
+    a[2] = pair_of(t0, u0, 1), a[3] = pair_of(t1, u1, 1);
+}
 static inline float v_largest(vf a) {
     return vmaxnmvq_f32(a);
 }

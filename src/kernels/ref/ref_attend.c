@@ -89,3 +89,7 @@ ATTEND(F16, 0)
 ATTEND(BF16, 0)
 ATTEND(Q8_0, 0)
 ATTEND(Q4_1, 1)
+
+void ph_ref_attend_many(const ph_attend *a) {
+    ph_ref_attend_F32(a);
+}
