@@ -3,6 +3,7 @@
 #include "convert/convert.h"
 #include "formats/hfdir.h"
 #include "model/model.h"
+#include "tests/unit/convert/place.h"
 #include "tests/unit/convert/set_models.h"
 #include "tests/unit/unit.h"
 
@@ -12,87 +13,24 @@
 
 #define SET "tests/golden/set/models/"
 
-typedef struct place {
-    char              folder[64], file[80], back[80];
-    ph_arena          arena;
-    ph_recipe_types   types;
-    ph_convert_report report;
-    ph_err            err;
-} place;
-
-static void open_place(place *p) {
-    *p = (place){.folder = "/tmp/ph-carry-XXXXXX"};
-    CHECK(mkdtemp(p->folder) != NULL);
-    snprintf(p->file, sizeof p->file, "%s/m.gguf", p->folder);
-    snprintf(p->back, sizeof p->back, "%s/back", p->folder);
-    CHECK(!ph_arena_open_growing(&p->arena, 4096, NULL));
-}
-
-static void close_place(place *p) {
-    char command[96];
-    ph_arena_close(&p->arena);
-    snprintf(command, sizeof command, "rm -rf '%s'", p->folder);
-    CHECK(!system(command));
-}
-
-static ph_rc go(place *p, const char *in, const char *out, int to_gguf, ph_convert_names names) {
-    const ph_convert c = {.in = in,
-                          .out = out,
-                          .types = &p->types,
-                          .to_gguf = to_gguf,
-                          .names = names,
-                          .is_bare = 1, /* has nothing to leave out */
-                          .threads = 2};
-    p->err = (ph_err){0};
-    return ph_convert_run(&c, &p->report, &p->err);
-}
-
-/* Tensors and small files, byte for byte. */
-static void same_dirs(place *p, const char *a, const char *b) {
-    ph_hfdir x = {0}, y = {0};
-    CHECK_SAY(!ph_hfdir_open(&x, a, PH_HFDIR_MODEL, &p->arena, &p->err) &&
-                  !ph_hfdir_open(&y, b, PH_HFDIR_MODEL, &p->arena, &p->err),
-              "%s", p->err.msg);
-    const ph_weights *w = &x.weights.weights, *v = &y.weights.weights;
-    CHECK_SAY(w->n == v->n && w->n, "%s: %zu and %zu tensors", a, w->n, v->n);
-    for (size_t i = 0; i < w->n && w->n == v->n; i++) {
-        const ph_weight *s = &w->at[i], *t = ph_weights_find(v, s->name);
-        CHECK_SAY(t && s->dtype == t->dtype && s->rank == t->rank && s->n_bytes == t->n_bytes &&
-                      !memcmp(s->dim, t->dim, (size_t)s->rank * sizeof *s->dim) &&
-                      !memcmp(s->bytes, t->bytes, s->n_bytes),
-                  "%s of %s", s->name, a);
-    }
-    for (size_t i = 0; ph_hfdir_files[i]; i++) {
-        ph_file f, g;
-        int     has_f = 0, has_g = 0;
-        CHECK(!ph_hfdir_take(&x, ph_hfdir_files[i], &f, &has_f, NULL) &&
-              !ph_hfdir_take(&y, ph_hfdir_files[i], &g, &has_g, NULL));
-        CHECK_SAY(has_f == has_g && f.n == g.n && (!f.n || !memcmp(f.bytes, g.bytes, f.n)), "%s of %s",
-                  ph_hfdir_files[i], a);
-        ph_hfdir_give(&x, &f);
-        ph_hfdir_give(&y, &g);
-    }
-    ph_hfdir_close(&x);
-    ph_hfdir_close(&y);
-}
-
 /* Families without names keep theirs unasked, others when asked. */
 void test_carry_there_and_back(void) {
     ph_set_model m[64];
     size_t       n = ph_set_models(m);
     for (size_t i = 0; i < n; i++) {
         const char *in = m[i].path;
-        place       p;
-        open_place(&p);
-        CHECK_SAY(!go(&p, in, p.file, 1, m[i].has_names ? PH_CONVERT_NAMES_HF : PH_CONVERT_NAMES_AUTO),
-                  "%s: %s", in, p.err.msg);
+        ph_place    p;
+        ph_place_open(&p);
+        CHECK_SAY(
+            !ph_place_go(&p, in, p.file, 1, m[i].has_names ? PH_CONVERT_NAMES_HF : PH_CONVERT_NAMES_AUTO),
+            "%s: %s", in, p.err.msg);
         CHECK(p.report.is_carried && !p.report.mmproj_out[0]);
         CHECK((p.report.carried_why[0] != 0) == !m[i].has_names);
-        CHECK_SAY(!go(&p, p.file, p.back, 0, 0), "%s: %s", in, p.err.msg);
-        same_dirs(&p, in, p.back);
+        CHECK_SAY(!ph_place_go(&p, p.file, p.back, 0, 0), "%s: %s", in, p.err.msg);
+        ph_place_same_dirs(&p, in, p.back);
         if (!m[i].has_names)
-            CHECK_SAY(go(&p, in, p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP, "%s has names", in);
-        close_place(&p);
+            CHECK_SAY(ph_place_go(&p, in, p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP, "%s has names", in);
+        ph_place_close(&p);
     }
 }
 
@@ -118,11 +56,11 @@ void test_carry_blocks(void) {
     static const ph_recipe_rule rule[] = {{.pattern = "*norm.weight", .type = PH_F32},
                                           {.pattern = "*embedding*", .type = PH_Q8_0},
                                           {.pattern = "*.q_proj.weight", .type = PH_Q8_0}};
-    place                       p;
+    ph_place                    p;
     ph_model                   *m;
-    open_place(&p);
+    ph_place_open(&p);
     p.types = (ph_recipe_types){.has_type = 1, .type = PH_Q4_0, .is_quantize = 1};
-    CHECK_SAY(!go(&p, SET "vlm_mllama", p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+    CHECK_SAY(!ph_place_go(&p, SET "vlm_mllama", p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
     CHECK_SAY(!ph_model_open(&m, p.file, NULL, &p.err), "%s", p.err.msg);
     for (size_t i = 0; m && i < sizeof rows / sizeof *rows; i++)
         CHECK_SAY(stored(m, rows[i].name) == rows[i].type, "%s", rows[i].name);
@@ -131,19 +69,19 @@ void test_carry_blocks(void) {
     char again[96];
     snprintf(again, sizeof again, "%s/again.gguf", p.folder);
     p.types = (ph_recipe_types){.rule = rule, .n = 3, .is_quantize = 1};
-    CHECK_SAY(!go(&p, p.file, again, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+    CHECK_SAY(!ph_place_go(&p, p.file, again, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
     CHECK(p.report.fell_back > 3 && strstr(p.report.fell_back_first, "embedding"));
     CHECK_SAY(!ph_model_open(&m, again, NULL, &p.err), "%s", p.err.msg);
     CHECK(stored(m, rows[0].name) == PH_Q8_0 && stored(m, rows[3].name) == PH_BF16 &&
           stored(m, rows[5].name) == PH_BF16 && stored(m, rows[6].name) == PH_F32);
     ph_model_close(m);
     p.types = (ph_recipe_types){0};
-    CHECK_SAY(!go(&p, again, p.back, 0, 0), "%s", p.err.msg);
+    CHECK_SAY(!ph_place_go(&p, again, p.back, 0, 0), "%s", p.err.msg);
     ph_hfdir d;
     CHECK(!ph_hfdir_open(&d, p.back, PH_HFDIR_MODEL, &p.arena, &p.err));
     for (size_t i = 0; i < d.weights.weights.n; i++) CHECK(d.weights.weights.at[i].dtype == PH_BF16);
     ph_hfdir_close(&d);
-    close_place(&p);
+    ph_place_close(&p);
 }
 
 /* ---- separate planes, and floats of a byte without any ---- */
@@ -153,7 +91,7 @@ static int ends_with(const char *s, const char *tail) {
     return n >= k && !strcmp(s + n - k, tail);
 }
 
-static const char *named(place *p, const char *full, const char *part) {
+static const char *named(ph_place *p, const char *full, const char *part) {
     char text[200], *copy = NULL;
     snprintf(text, sizeof text, "%.*s%s", (int)(strlen(full) - strlen("weight")), full, part);
     CHECK(!ph_arena_copy_text(&p->arena, &copy, text, strlen(text), NULL));
@@ -168,7 +106,7 @@ static ph_weight plane(const char *name, ph_dtype type, int64_t rows, int64_t co
 }
 
 /* The same numbers, rounded to another type. */
-static ph_weight cast(place *p, const ph_weight *w, ph_dtype type) {
+static ph_weight cast(ph_place *p, const ph_weight *w, ph_dtype type) {
     size_t    n = w->n_bytes / ph_dtype_bytes(w->dtype);
     ph_weight out = *w;
     void     *floats = NULL, *bytes = NULL;
@@ -198,7 +136,7 @@ static const struct {
     [CAST] = {NULL, "weight", NULL, PH_F8_E4M3, PH_F32},
 };
 
-static size_t put_form(place *p, int form, const ph_weight *w, ph_weight *out) {
+static size_t put_form(ph_place *p, int form, const ph_weight *w, ph_weight *out) {
     int64_t rows = w->dim[0], cols = w->dim[1];
     size_t  n = 0;
     if (form == CAST) {
@@ -222,7 +160,7 @@ static size_t put_form(place *p, int form, const ph_weight *w, ph_weight *out) {
 }
 
 /* The checkpoint `from` with the matrices of its layers in a form. */
-static void make_planes(place *p, const char *from, int form, char dir[96]) {
+static void make_planes(ph_place *p, const char *from, int form, char dir[96]) {
     char      command[600], config[160] = "";
     ph_hfdir  d;
     ph_weight out[600];
@@ -249,7 +187,7 @@ static void make_planes(place *p, const char *from, int form, char dir[96]) {
 #define Q_PROJ "model.layers.0.self_attn.q_proj.weight"
 
 /* Planes as they were, all else in the type that was asked for. */
-static void has_planes(place *p, const char *path, int form, ph_dtype rest) {
+static void has_planes(ph_place *p, const char *path, int form, ph_dtype rest) {
     ph_model *m;
     CHECK_SAY(!ph_model_open(&m, path, NULL, &p->err), "%s", p->err.msg);
     if (!m) return;
@@ -263,25 +201,26 @@ static void has_planes(place *p, const char *path, int form, ph_dtype rest) {
 void test_carry_planes(void) {
     static const ph_recipe_rule rule = {.pattern = "*scale*", .type = PH_F32};
     for (int form = 0; form < CAST; form++) {
-        place p;
-        char  dir[96];
-        open_place(&p);
+        ph_place p;
+        char     dir[96];
+        ph_place_open(&p);
         make_planes(&p, SET "llm_llama_gqa_untied", form, dir);
         p.types = (ph_recipe_types){.rule = &rule, .n = 1, .has_type = 1, .type = PH_Q4_0, .is_quantize = 1};
-        CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+        CHECK_SAY(!ph_place_go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
         CHECK_SAY(p.report.is_carried && strstr(p.report.carried_why, "tensor "), "%s", p.report.carried_why);
         has_planes(&p, p.file, form, PH_Q4_0);
         p.types = (ph_recipe_types){0};
-        CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO) && !go(&p, p.file, p.back, 0, 0), "%s",
-                  p.err.msg);
-        same_dirs(&p, dir, p.back);
+        CHECK_SAY(!ph_place_go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO) &&
+                      !ph_place_go(&p, p.file, p.back, 0, 0),
+                  "%s", p.err.msg);
+        ph_place_same_dirs(&p, dir, p.back);
         p.types = (ph_recipe_types){.has_type = 1, .type = PH_BF16};
         for (int i = 0; i < 2; i++) { /* out of the file, and from directory to directory */
             snprintf(p.back, sizeof p.back, "%s/typed%d", p.folder, i);
-            CHECK_SAY(!go(&p, i ? dir : p.file, p.back, 0, 0), "%s", p.err.msg);
+            CHECK_SAY(!ph_place_go(&p, i ? dir : p.file, p.back, 0, 0), "%s", p.err.msg);
             has_planes(&p, p.back, form, PH_BF16);
         }
-        close_place(&p);
+        ph_place_close(&p);
     }
 }
 
@@ -310,13 +249,13 @@ void test_carry_float8(void) {
                                           {0}};
     const ph_dtype              want[] = {PH_Q8_0, PH_F16, PH_F16, PH_F8_E4M3};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        place     p;
+        ph_place  p;
         char      dir[96];
         ph_model *m = NULL, *n = NULL;
-        open_place(&p);
+        ph_place_open(&p);
         make_planes(&p, SET "llm_llama_gqa_untied", CAST, dir);
         p.types = rows[i];
-        CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_HF), "%s", p.err.msg);
+        CHECK_SAY(!ph_place_go(&p, dir, p.file, 1, PH_CONVERT_NAMES_HF), "%s", p.err.msg);
         CHECK_SAY(!ph_model_open(&m, dir, NULL, &p.err) && !ph_model_open(&n, p.file, NULL, &p.err), "%s",
                   p.err.msg);
         const ph_weight *a = m ? ph_weights_find(ph_source_weights(&m->source), Q_PROJ) : NULL,
@@ -326,9 +265,9 @@ void test_carry_float8(void) {
         ph_model_close(m);
         ph_model_close(n);
         p.types = (ph_recipe_types){0};
-        CHECK_SAY(!go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
-        if (!rows[i].has_type) same_dirs(&p, dir, p.back); /* F16 holds all of E4M3 */
-        close_place(&p);
+        CHECK_SAY(!ph_place_go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
+        if (!rows[i].has_type) ph_place_same_dirs(&p, dir, p.back); /* F16 holds all of E4M3 */
+        ph_place_close(&p);
     }
 }
 
@@ -336,72 +275,74 @@ void test_carry_float8(void) {
 
 /* Files without a byte come along: the tokenizer's, where it is not opened, and others also in a file. */
 void test_carry_empty_files(void) {
-    place p;
-    char  command[400], dir[96];
-    open_place(&p);
+    ph_place p;
+    char     command[400], dir[96];
+    ph_place_open(&p);
     snprintf(dir, sizeof dir, "%s/dir", p.folder);
     snprintf(command, sizeof command,
              "cp -r " SET "llm_llama_gqa_untied '%s' && : > '%s/chat_template.jinja'", dir, dir);
     CHECK(!system(command));
-    CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_HF) && !go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
-    same_dirs(&p, dir, p.back);
+    CHECK_SAY(!ph_place_go(&p, dir, p.file, 1, PH_CONVERT_NAMES_HF) && !ph_place_go(&p, p.file, p.back, 0, 0),
+              "%s", p.err.msg);
+    ph_place_same_dirs(&p, dir, p.back);
     snprintf(command, sizeof command, ": > '%s/merges.txt'", dir);
     snprintf(p.back, sizeof p.back, "%s/again", p.folder);
     CHECK(!system(command));
-    CHECK_SAY(!go(&p, dir, p.back, 0, 0), "%s", p.err.msg);
-    same_dirs(&p, dir, p.back);
-    close_place(&p);
+    CHECK_SAY(!ph_place_go(&p, dir, p.back, 0, 0), "%s", p.err.msg);
+    ph_place_same_dirs(&p, dir, p.back);
+    ph_place_close(&p);
 }
 
 /* A tokenizer that GGUF has no form for is a reason too. */
 void test_carry_tokenizer(void) {
     static const char from[] = SET "llm_llama_gqa_untied",
                       tokenizer[] = "tests/golden/tokenizers/spm_unigram";
-    place p;
-    char  command[600], dir[96];
-    open_place(&p);
+    ph_place p;
+    char     command[600], dir[96];
+    ph_place_open(&p);
     snprintf(dir, sizeof dir, "%s/dir", p.folder);
     snprintf(command, sizeof command,
              "mkdir '%s' && cp %s/config.json %s/model.safetensors '%s' && cp %s/tokenizer*.json '%s'", dir,
              from, from, dir, tokenizer, dir);
     CHECK(!system(command));
-    CHECK_SAY(!go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
+    CHECK_SAY(!ph_place_go(&p, dir, p.file, 1, PH_CONVERT_NAMES_AUTO), "%s", p.err.msg);
     CHECK_SAY(p.report.is_carried && strstr(p.report.carried_why, "tokenizer"), "%s", p.report.carried_why);
-    CHECK_SAY(!go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
-    same_dirs(&p, dir, p.back);
-    CHECK(go(&p, dir, p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP);
-    close_place(&p);
+    CHECK_SAY(!ph_place_go(&p, p.file, p.back, 0, 0), "%s", p.err.msg);
+    ph_place_same_dirs(&p, dir, p.back);
+    CHECK(ph_place_go(&p, dir, p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP);
+    ph_place_close(&p);
 }
 
 /* A carrying file of a family that has names: into the field's two files, on request. */
 void test_carry_to_names(void) {
-    place p;
-    char  named_[96], mmproj[96];
-    open_place(&p);
+    ph_place p;
+    char     named_[96], mmproj[96];
+    ph_place_open(&p);
     snprintf(named_, sizeof named_, "%s/named.gguf", p.folder);
     snprintf(mmproj, sizeof mmproj, "%s/mmproj-named.gguf", p.folder);
-    CHECK_SAY(!go(&p, SET "vlm_idefics3", p.file, 1, PH_CONVERT_NAMES_HF), "%s", p.err.msg);
-    CHECK_SAY(!go(&p, p.file, named_, 1, PH_CONVERT_NAMES_GGUF), "%s", p.err.msg);
+    CHECK_SAY(!ph_place_go(&p, SET "vlm_idefics3", p.file, 1, PH_CONVERT_NAMES_HF), "%s", p.err.msg);
+    CHECK_SAY(!ph_place_go(&p, p.file, named_, 1, PH_CONVERT_NAMES_GGUF), "%s", p.err.msg);
     CHECK(!p.report.is_carried && !strcmp(p.report.mmproj_out, mmproj));
     const ph_model_options how = {.mmproj = mmproj};
     ph_model              *m;
     CHECK_SAY(!ph_model_open(&m, named_, &how, &p.err) && m->source.is_gguf, "%s", p.err.msg);
     ph_model_close(m);
-    close_place(&p);
+    ph_place_close(&p);
 }
 
 void test_carry_bad(void) {
-    place p;
-    open_place(&p);
-    CHECK(go(&p, SET "align_clip", p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP &&
+    ph_place p;
+    ph_place_open(&p);
+    CHECK(ph_place_go(&p, SET "align_clip", p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP &&
           strstr(p.err.msg, "no names"));
-    CHECK(go(&p, SET "align_clip", p.back, 0, PH_CONVERT_NAMES_HF) == PH_EUSAGE &&
+    CHECK(ph_place_go(&p, SET "align_clip", p.back, 0, PH_CONVERT_NAMES_HF) == PH_EUSAGE &&
           strstr(p.err.msg, "--to gguf"));
-    CHECK(go(&p, "tests/golden/formats/llama.Q4_0.gguf", p.file, 1, PH_CONVERT_NAMES_HF) == PH_EUSAGE &&
+    CHECK(ph_place_go(&p, "tests/golden/formats/llama.Q4_0.gguf", p.file, 1, PH_CONVERT_NAMES_HF) ==
+              PH_EUSAGE &&
           strstr(p.err.msg, "wants a directory"));
-    CHECK(!go(&p, SET "align_clip", p.file, 1, PH_CONVERT_NAMES_AUTO));
+    CHECK(!ph_place_go(&p, SET "align_clip", p.file, 1, PH_CONVERT_NAMES_AUTO));
     const ph_model_options how = {.mmproj = "tests/golden/gguf/vlm_llava15.mmproj.gguf"};
     ph_model              *m;
     CHECK(ph_model_open(&m, p.file, &how, &p.err) == PH_EUSAGE && strstr(p.err.msg, "leave --mmproj out"));
-    close_place(&p);
+    ph_place_close(&p);
 }
