@@ -98,7 +98,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
           {"--quiet", 'q', NULL, "no progress", PH_OPTION_FLAG, &is_quiet},
           {0},
     };
-    c.shard_bytes = 5000000000;
+    c.shard_bytes = PH_CLI_SHARD_BYTES;
     ph_options o = {.group = {own}, .n_groups = 1};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;

@@ -8,6 +8,7 @@
 void ph_cli_convert_progress(void *arg, size_t done, size_t n, const char *name);
 void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int is_json);
 
+#define PH_CLI_SHARD_BYTES 5000000000 /* as Hugging Face's own tools cut */
 #define PH_CLI_NAMES_HELP                                                                                    \
     "whose names tensors get: gguf (other programs') or huggingface; default: gguf where all have one"
 /* --names into c; NULL: the default.  Errors: PH_EUSAGE another word. */

@@ -1,4 +1,4 @@
-/* cmd_quantize.c - weights into block types, by one type or by a recipe. */
+/* cmd_quantize.c - weights into block types or int8, by one type or by a recipe. */
 #include "cli/cmd_convert.h"
 #include "cli/command.h"
 
@@ -34,11 +34,17 @@ static ph_rc read_type(job *j, ph_err *err) {
     return ph_recipe_type(j->to, &j->types.type, &why) ? PH_FAIL(err, PH_EUSAGE, "--to: %s", why.msg) : PH_OK;
 }
 
+/* A directory holds int8 and no blocks, so it is meant only where the recipe has int8. */
+static int is_file(const job *j) {
+    return !ph_recipe_has_int8(&j->types) || ph_name_ends_with(j->c.out, ".gguf");
+}
+
 static ph_rc work(job *j, ph_err *err) {
     ph_convert_report report;
     PH_TRY(ph_arena_open_growing(&j->arena, 16 << 10, err));
     if (j->recipe) PH_TRY(read_recipe(j, err));
     PH_TRY(read_type(j, err));
+    j->c.to_gguf = is_file(j);
     PH_TRY(ph_convert_run(&j->c, &report, err));
     ph_cli_convert_report(&j->c, &report, j->is_json);
     return PH_OK;
@@ -47,14 +53,16 @@ static ph_rc work(job *j, ph_err *err) {
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     job             j = {.types = {.is_quantize = 1}};
     const ph_option own[] = {
-        {"--out", 'o', "FILE", "the .gguf to write", PH_OPTION_TEXT, &j.c.out},
-        {"--to", 0, "TYPE", "of matrices that no rule names: q8_0, q4_k, iq4_nl, mxfp4, f16, keep ...",
+        {"--out", 'o', "PATH", "the .gguf to write; with int8 also a directory", PH_OPTION_TEXT, &j.c.out},
+        {"--to", 0, "TYPE", "of matrices that no rule names: q8_0, q4_k, mxfp4, int8, f16, keep ...",
          PH_OPTION_TEXT, &j.to},
         {"--recipe", 0, "FILE", "rules, one a line: pattern = type; or a JSON object", PH_OPTION_TEXT,
          &j.recipe},
         {"--mmproj-out", 0, "FILE", "of a directory: where the vision part goes", PH_OPTION_TEXT,
          &j.c.mmproj_out},
         {"--names", 0, "WHOSE", PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &j.names},
+        {"--shard-size", 0, "SIZE", "of a directory to write: largest file (5GB); 0: one, however large",
+         PH_OPTION_SIZE, &j.c.shard_bytes},
         {"--bare", 0, NULL, "of a directory: leave out the keys that only serve the way back", PH_OPTION_FLAG,
          &j.c.is_bare},
         {"--threads", 't', "N", "workers; default: as many as processors",
@@ -63,15 +71,15 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--quiet", 'q', NULL, "no progress", PH_OPTION_FLAG, &j.is_quiet},
         {0},
     };
-    int        is_over;
+    int is_over;
+    j.c.shard_bytes = PH_CLI_SHARD_BYTES;
     ph_options o = {.group = {own}, .n_groups = 1};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n != 1 || !j.c.out)
-        return PH_FAIL(err, PH_EUSAGE, "one model to read and -o FILE to write are wanted");
+        return PH_FAIL(err, PH_EUSAGE, "one model to read and -o PATH to write are wanted");
     if (!j.to && !j.recipe) return PH_FAIL(err, PH_EUSAGE, "--to TYPE, --recipe FILE or both are wanted");
     j.c.in = o.rest.at[0];
-    j.c.to_gguf = 1;
     j.c.types = &j.types;
     j.c.recipe = j.recipe;
     PH_TRY(ph_cli_convert_names(&j.c, j.names, err));
@@ -85,16 +93,22 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
 
 const ph_command ph_command_quantize = {
     .name = "quantize",
-    .summary = "weights into block types, by one type or a recipe",
-    .usage = "IN -o OUT.gguf --to TYPE [--recipe FILE]",
-    .about = "Reads a GGUF file or a Hugging Face directory and writes GGUF. Norms and biases stay f32, "
-             "convolutions and\n"
-             "position tables are left as they are, the output matrix gets at least q6_k. Rows that are no "
-             "whole blocks of\n"
-             "the type get a finer one. A recipe's first rule whose pattern (* and ?) matches a tensor's "
-             "name decides.\n\n"
-             "  pinhole quantize smollm2.gguf -o smollm2.q4_k.gguf --to q4_k\n"
-             "  echo 'blk.0.* = q8_0' > recipe && pinhole quantize SmolLM2/ -o small.gguf --to q4_k --recipe "
-             "recipe",
+    .summary = "weights into block types or int8, by one type or a recipe",
+    .usage = "IN -o OUT.gguf|DIR --to TYPE [--recipe FILE]",
+    .about =
+        "Reads a GGUF file or a Hugging Face directory and writes GGUF. Norms and biases stay f32, "
+        "convolutions and\n"
+        "position tables are left as they are, the output matrix gets at least q6_k. Rows that are no "
+        "whole blocks of\n"
+        "the type get a finer one. A recipe's first rule whose pattern (* and ?) matches a tensor's "
+        "name decides.\n\n"
+        "int8 is bytes with a scale a row, of what Linears multiply by: under Hugging Face's names, into a "
+        "directory\n"
+        "(compressed-tensors) or a .gguf that carries one. Tables and the head stay as they are.\n\n"
+        "  pinhole quantize smollm2.gguf -o smollm2.q4_k.gguf --to q4_k\n"
+        "  echo 'blk.0.* = q8_0' > recipe && pinhole quantize SmolLM2/ -o small.gguf --to q4_k --recipe "
+        "recipe\n"
+        "  echo 'model.vision_model.* = int8' > recipe && pinhole quantize SmolVLM/ -o small.gguf --to q4_0 "
+        "--recipe recipe",
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* convert.c - which of the four ways a conversion goes. */
+/* convert.c - which of the ways a conversion goes. */
 #include "convert/stream.h"
 
 #include "formats/container.h"
@@ -37,20 +37,41 @@ static ph_rc check_places(const ph_convert *c, ph_err *err) {
     return PH_OK;
 }
 
+ph_rc ph_convert_no_int8(const ph_convert *c, ph_err *err) {
+    return PH_FAIL(
+        err, PH_EUNSUP,
+        "%.200s has GGUF's own names, which have no place for the scales of int8: take q8_0, or make a "
+        "directory of it first (pinhole convert --to safetensors) and int8 of that",
+        c->in);
+}
+
+/* Blocks have no name in a directory: neither what is asked for all, nor what rules ask. */
+static ph_rc check_types_of_dir(const ph_convert *c, ph_err *err) {
+    const ph_recipe_types *t = c->types;
+    const ph_dtype        *coarse = t->has_type && ph_dtype_block(t->type) > 1 ? &t->type : NULL;
+    for (size_t i = 0; i < t->n && !coarse; i++)
+        if (!t->rule[i].is_keep && ph_dtype_block(t->rule[i].type) > 1) coarse = &t->rule[i].type;
+    return coarse ? PH_FAIL(err, PH_EUSAGE, "safetensors have no name for %s: a .gguf has",
+                            ph_dtype_name(*coarse))
+                  : PH_OK;
+}
+
 ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err) {
     ph_container what;
     *report = (ph_convert_report){0};
     PH_TRY(ph_container_detect(c->in, &what, err));
     PH_TRY(check_places(c, err));
-    if (!c->to_gguf && c->types->has_type && ph_dtype_block(c->types->type) > 1)
-        return PH_FAIL(err, PH_EUSAGE, "safetensors have no name for %s: --to gguf has",
-                       ph_dtype_name(c->types->type));
+    if (!c->to_gguf) PH_TRY(check_types_of_dir(c, err));
     if (!c->to_gguf && c->names)
-        return PH_FAIL(err, PH_EUSAGE, "--names goes with --to gguf: a directory has Hugging Face's");
+        return PH_FAIL(err, PH_EUSAGE, "--names goes with a .gguf to write: a directory has Hugging Face's");
     if (!c->to_gguf && c->mmproj_out)
-        return PH_FAIL(err, PH_EUSAGE, "--mmproj-out goes with --to gguf: a directory holds its vision part");
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--mmproj-out goes with a .gguf to write: a directory holds its vision part");
     if (what == PH_CONTAINER_HFDIR && c->mmproj)
         return PH_FAIL(err, PH_EUSAGE, "--mmproj goes with a .gguf: a directory holds its vision part");
+    if (!c->to_gguf && ph_recipe_has_int8(c->types) &&
+        (what == PH_CONTAINER_GGUF || what == PH_CONTAINER_HFDIR))
+        return ph_convert_int8_to_hf(c, report, err);
     if (what == PH_CONTAINER_GGUF)
         return c->to_gguf ? ph_convert_gguf_again(c, report, err) : ph_convert_to_hf(c, report, err);
     if (what == PH_CONTAINER_HFDIR)

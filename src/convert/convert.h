@@ -1,4 +1,4 @@
-/* convert.h - checkpoints from one container to another, and weights into block types.
+/* convert.h - checkpoints from one container to another, and weights into block types or int8.
  *
  *     Hugging Face directory ─┐            ┌─► .gguf (+ the vision part's own), or one carrying the directory
  *     .gguf (+ mmproj)       ─┴─ convert ──┴─► Hugging Face directory
@@ -7,6 +7,9 @@
  * is lost on the way: what the other container has no place for (names and types
  * of tensors, the small JSON files) rides along in keys of its own, and a
  * conversion back restores it.  Whatever the type allows comes back byte for byte.
+ *
+ * int8 has scales beside the weights, so it goes into a directory or a file that carries one, whatever names
+ * the family has in GGUF.
  *
  * Recipes: recipe.h.
  */
@@ -53,7 +56,9 @@ typedef struct ph_convert_report {
 } ph_convert_report;
 
 /* Errors: those of opening, of the family (with names GGUF: what has none there), of writing; PH_EUSAGE block
- * types or names for safetensors, Hugging Face names for a file that has others. */
+ * types or names for safetensors, Hugging Face names for a file that has others, int8 under GGUF's names;
+ * PH_EUNSUP int8 of a file that has these, or of more of a model that is quantised already; PH_EFORMAT,
+ * PH_EUNSUP a number that the type asked for cannot hold. */
 ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err);
 
 #endif

@@ -26,11 +26,14 @@ ph_rc ph_recipe_type(const char *name, ph_dtype *out, ph_err *err) {
     size_t n = 0;
     int    is_known = ph_dtype_from_name(name, out);
     if (is_known && is_written(*out)) return PH_OK;
-    for (int t = 0; t < PH_N_DTYPES && n < sizeof list; t++)
+    if (!strcasecmp(name, "int8")) {
+        *out = PH_RECIPE_INT8;
+        return PH_OK;
+    }
+    for (int t = 0; t < PH_N_DTYPES && n < sizeof list; t++) /* each with its comma */
         if (is_written((ph_dtype)t))
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
-                                  ph_dtype_name((ph_dtype)t));
-    return PH_FAIL(err, PH_EUNSUP, "type '%.40s' %scannot be written; these can: %s", name,
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s, ", ph_dtype_name((ph_dtype)t));
+    return PH_FAIL(err, PH_EUNSUP, "type '%.40s' %scannot be written; these can: %sINT8", name,
                    is_known ? "is read but " : "", list);
 }
 
@@ -124,6 +127,12 @@ int ph_recipe_matches(const char *pattern, const char *name) {
     return !*pattern;
 }
 
+int ph_recipe_has_int8(const ph_recipe_types *r) {
+    for (size_t i = 0; i < r->n; i++)
+        if (!r->rule[i].is_keep && r->rule[i].type == PH_RECIPE_INT8) return 1;
+    return r->has_type && r->type == PH_RECIPE_INT8;
+}
+
 /* ---- choosing ---- */
 
 static double bits(ph_dtype t) {
@@ -153,6 +162,7 @@ static int is_delicate(const char *name) {
 static ph_dtype by_default(const ph_recipe_types *r, const ph_recipe_ask *a) {
     int is_vector = a->rank < 2;
     if (!r->has_type) return !a->is_gguf && (a->is_wide || is_vector) ? PH_F32 : a->stored;
+    if (r->type == PH_RECIPE_INT8 && (is_vector || a->is_output)) return a->stored;
     if (is_vector || a->is_wide) return PH_F32;
     if (r->is_quantize && ph_dtype_block(r->type) > 1) {
         if (is_delicate(a->name)) return bits(a->stored) > 16 ? PH_F16 : a->stored;
@@ -167,6 +177,7 @@ ph_dtype ph_recipe_choose(const ph_recipe_types *r, const ph_recipe_ask *a, int 
         if (ph_recipe_matches(r->rule[i].pattern, a->name)) rule = &r->rule[i];
     ph_dtype want = !rule ? by_default(r, a) : rule->is_keep ? a->stored : rule->type;
     *fell_back = 0;
+    if (a->rank < 2 && want == PH_RECIPE_INT8) return a->stored;
     if (a->rank < 2 && ph_dtype_block(want) > 1) want = PH_F32; /* no program reads vectors as blocks */
     if (fits(want, a->row)) return want;
     *fell_back = 1;

@@ -4,13 +4,16 @@
  *     { "pattern": "type" }    the same as a JSON object, in its order
  *
  * A pattern is matched against the whole name as the written file has it; "*" is
- * any text, "?" any character.  A type is one of dtype.def, or "keep".  "#" begins
- * a comment.
+ * any text, "?" any character.  A type is one of dtype.def, "int8", or "keep".  "#"
+ * begins a comment.
  *
  *     # the output decides words, so it gets more bits
  *     output.weight     = q8_0
  *     blk.0.*           = q6_k
  *     *ffn_down.weight  = q5_k
+ *
+ * int8 is bytes with a scale a row in a tensor beside them (tensor/storage_channels.c), so only what Linears
+ * multiply by can have it, under Hugging Face's names: "model.vision_model.* = int8".
  */
 #ifndef PH_CONVERT_RECIPE_H
 #define PH_CONVERT_RECIPE_H
@@ -20,6 +23,9 @@
 #include "formats/weights.h"
 
 #include <stddef.h>
+
+/* int8 as a type to write: nothing else is ever made I8. */
+#define PH_RECIPE_INT8 PH_I8
 
 typedef struct ph_recipe_rule {
     const char *pattern; /* in the arena */
@@ -42,6 +48,8 @@ ph_rc ph_recipe_types_read(ph_recipe_types *out, const void *bytes, size_t n, co
 /* A type by name, one that can be written.  Errors: PH_EUNSUP, listing them. */
 ph_rc ph_recipe_type(const char *name, ph_dtype *out, ph_err *err);
 
+int ph_recipe_has_int8(const ph_recipe_types *r); /* for everything else, or by a rule */
+
 int ph_recipe_matches(const char *pattern, const char *name);
 
 /* What is known of a tensor that is to be written. */
@@ -55,7 +63,8 @@ typedef struct ph_recipe_ask {
     int         is_output; /* the head, or the table that serves as one */
 } ph_recipe_ask;
 
-/* The type to write; *fell_back: another than was asked for, since a row is no whole number of blocks. */
+/* The type to write; *fell_back: another than was asked for, since a row is no whole number of blocks.  Of
+ * vectors, and unless a rule says so of the output, int8 leaves what is stored. */
 ph_dtype ph_recipe_choose(const ph_recipe_types *r, const ph_recipe_ask *ask, int *fell_back);
 
 #endif

@@ -5,12 +5,15 @@
  * another one, and of a vector the elements are.  Tensors that the other container
  * has in parts are cut and put together row by row in the same way.
  *
+ * Of int8 the levels and the scales are two tensors made of one, each from the rows as they are stored.
+ *
  * What is packed is looked at again: a number that is none would become a plausible one in a block, and one
  * that the type cannot hold would become infinite.  Both are refused; copies are never looked at.
  */
 #include "convert/stream.h"
 
 #include "base/mem.h"
+#include "tensor/int8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -99,6 +102,23 @@ ph_rc ph_stream_add_made(ph_stream *s, const char *name, const float *numbers, i
     return settle(s, w, err);
 }
 
+ph_rc ph_stream_add_int8(ph_stream *s, const char *name, const ph_weight *from, ph_stream_part part,
+                         ph_err *err) {
+    int is_levels = part == PH_STREAM_LEVELS;
+    if (s->n == s->max) return PH_FAIL(err, PH_EBUG, "more than %zu tensors to write", s->max);
+    if (from->rank != 2 || !ph_dtype_get(from->dtype)->unpack)
+        return PH_FAIL(err, PH_EUNSUP, "tensor %.160s: only matrices of numbers become int8", from->name);
+    ph_weight *w = &s->to[s->n];
+    *w = (ph_weight){.name = name,
+                     .dtype = is_levels ? PH_I8 : PH_F32,
+                     .rank = 2,
+                     .dim = {from->dim[0], is_levels ? from->dim[1] : 1}};
+    s->item[s->n] = (ph_stream_item){.part = part, .from = from};
+    if (is_levels) s->report->bytes_in += from->n_bytes;
+    if ((size_t)row_of(from) > s->row) s->row = (size_t)row_of(from);
+    return settle(s, w, err);
+}
+
 /* ---- making ---- */
 
 typedef struct piece {
@@ -154,18 +174,46 @@ static size_t first_lost(ph_dtype type, const float *x, const void *packed, size
     return most > CLAMPED && most > 2 * left ? at : n;
 }
 
+/* Element e of x, the first of its row that was lost. */
+static void note_fault(const piece *p, int worker, const place *where, const float *x, size_t e) {
+    ph_stream_fault *f = &p->s->fault[worker];
+    if (!f->from || where->made < f->made)
+        *f = (ph_stream_fault){where->from, where->made, where->row, where->at + e, x[e]};
+}
+
 /* n floats into a row, or a run of one; scratch behind x is free. */
 static void pack_row(const piece *p, int worker, const place *where, void *out, ph_dtype type, const float *x,
                      size_t n) {
-    ph_stream_fault *f = &p->s->fault[worker];
-    size_t           e = ph_dtype_block(type) > 1 ? first_wild(x, n) : n;
+    size_t e = ph_dtype_block(type) > 1 ? first_wild(x, n) : n;
     if (e == n) {
         ph_dtype_get(type)->pack(out, x, n);
         if (type != PH_F32)
             e = first_lost(type, x, out, n, p->s->scratch + (2 * (size_t)worker + 1) * p->s->row);
     }
-    if (e < n && (!f->from || where->made < f->made))
-        *f = (ph_stream_fault){where->from, where->made, where->row, where->at + e, x[e]};
+    if (e < n) note_fault(p, worker, where, x, e);
+}
+
+/* Rows of levels, or their scales. */
+static void make_int8(void *arg, size_t begin, size_t end, int worker) {
+    const piece          *p = arg;
+    const ph_stream_item *item = &p->s->item[p->i];
+    const ph_weight      *from = item->from;
+    size_t                n = (size_t)row_of(from);
+    float                *x = p->s->scratch + 2 * (size_t)worker * p->s->row, scale;
+    for (size_t k = begin; k < end; k++) {
+        size_t   r = p->first + k;
+        uint8_t *out = p->out + k * p->out_row;
+        ph_dtype_get(from->dtype)->unpack(x, from->bytes + r * p->in_row, n);
+        size_t e = first_wild(x, n);
+        if (e < n) {
+            note_fault(p, worker, &(place){from, r, 0, k}, x, e);
+        } else if (item->part == PH_STREAM_LEVELS) {
+            ph_int8_symmetric((int8_t *)out, &scale, x, n, PH_INT8_TOP);
+        } else {
+            scale = ph_int8_scale(x, n, PH_INT8_TOP);
+            memcpy(out, &scale, sizeof scale);
+        }
+    }
 }
 
 /* Rows of parts; of a vector the runs of elements. */
@@ -226,7 +274,8 @@ static void make_rows(void *arg, size_t begin, size_t end, int worker) {
 }
 
 /* The first number that was lost, whoever met it. */
-static ph_rc check_piece(const ph_stream *s, const ph_weight *to, ph_err *err) {
+static ph_rc check_piece(const ph_stream *s, size_t item, ph_err *err) {
+    const char            *type = s->item[item].part ? "INT8" : ph_dtype_name(s->to[item].dtype);
     const ph_stream_fault *f = NULL;
     for (int i = 0; i < ph_threads_count(s->threads); i++)
         if (s->fault[i].from && (!f || s->fault[i].made < f->made)) f = &s->fault[i];
@@ -236,12 +285,12 @@ static ph_rc check_piece(const ph_stream *s, const ph_weight *to, ph_err *err) {
             err, PH_EFORMAT,
             "tensor %.160s: element [%zu, %zu] is %g, which %s cannot hold: the checkpoint is damaged; "
             "fetch it again",
-            f->from->name, f->row, f->at, (double)f->value, ph_dtype_name(to->dtype));
+            f->from->name, f->row, f->at, (double)f->value, type);
     return PH_FAIL(
         err, PH_EUNSUP,
         "tensor %.160s: element [%zu, %zu] is %g, too large for %s: take bf16 or f32, or leave that tensor "
         "as it is",
-        f->from->name, f->row, f->at, (double)f->value, ph_dtype_name(to->dtype));
+        f->from->name, f->row, f->at, (double)f->value, type);
 }
 
 static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_err *err) {
@@ -254,8 +303,12 @@ static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_
         PH_TRY(ph_dtype_row_bytes(to->dtype, row_of(to), &p.out_row, err));
         PH_TRY(ph_dtype_row_bytes(from->dtype, row_of(from), &p.in_row, err));
         memset(s->fault, 0, (size_t)ph_threads_count(s->threads) * sizeof *s->fault);
-        ph_threads_run(s->threads, s->item[i].parts ? make_parts : make_rows, &p, 0, n, 1 + n / 64, NULL);
-        PH_TRY(check_piece(s, to, err));
+        ph_threads_run(s->threads,
+                       s->item[i].part    ? make_int8
+                       : s->item[i].parts ? make_parts
+                                          : make_rows,
+                       &p, 0, n, 1 + n / 64, NULL);
+        PH_TRY(check_piece(s, i, err));
     }
     if (s->c->say && first + n >= (to->rank > 1 ? to->n_bytes / (p.out_row ? p.out_row : 1) : 1))
         s->c->say(s->c->say_arg, ++s->done, s->n, to->name);

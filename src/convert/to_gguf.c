@@ -44,9 +44,8 @@ void ph_convert_put_type(ph_gguf_meta *meta, const ph_stream *s) {
     if (type > 1 && type != 32) ph_gguf_put_int(meta, "general.quantization_version", PH_GGUF_U32, 2);
 }
 
-void ph_convert_note_fall_back(const ph_stream *s, const char *name) {
-    if (!s->report->fell_back++)
-        snprintf(s->report->fell_back_first, sizeof s->report->fell_back_first, "%s", name);
+void ph_convert_note_fall_back(ph_convert_report *report, const char *name) {
+    if (!report->fell_back++) snprintf(report->fell_back_first, sizeof report->fell_back_first, "%s", name);
 }
 
 /* The type for one tensor.  Whole numbers and other types that GGUF readers do not multiply become F32. */
@@ -61,7 +60,7 @@ static ph_dtype choose(const ph_stream *s, const char *name, const ph_weight *fr
                          .is_wide = is_wide,
                          .is_output = !strcmp(name, has_output ? "output.weight" : "token_embd.weight")};
     ph_dtype      type = ph_recipe_choose(s->c->types, &ask, &fell_back);
-    if (fell_back) ph_convert_note_fall_back(s, name);
+    if (fell_back) ph_convert_note_fall_back(s->report, name);
     return type;
 }
 
@@ -100,9 +99,19 @@ static ph_rc put_file(ph_gguf_meta *meta, const ph_hfdir *hf, const char *name, 
     return PH_OK;
 }
 
-ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const char *only, ph_err *err) {
-    for (size_t i = 0; ph_hfdir_files[i]; i++)
-        if (!only || strstr(ph_hfdir_files[i], only)) PH_TRY(put_file(meta, hf, ph_hfdir_files[i], err));
+ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const char *only,
+                               const ph_int8_config *config, ph_err *err) {
+    for (size_t i = 0; ph_hfdir_files[i]; i++) {
+        const char *name = ph_hfdir_files[i];
+        char        key[128];
+        if (only && !strstr(name, only)) continue;
+        if (!config || !config->text || strcmp(name, "config.json")) {
+            PH_TRY(put_file(meta, hf, name, err));
+            continue;
+        }
+        ph_carried_key(key, name);
+        ph_gguf_put_text(meta, key, config->text, config->n);
+    }
     return PH_OK;
 }
 
@@ -182,7 +191,7 @@ static ph_rc write_part(work *w, const char *path, int is_vision, ph_err *err) {
      * it. */
     const char *only = w->c->is_bare ? "processor_config.json" : NULL;
     if (!rc && !is_vision && !(only && ph_export_recipe_is_said(w->m)))
-        rc = ph_convert_put_originals(&meta, &w->m->source.hf, only, err);
+        rc = ph_convert_put_originals(&meta, &w->m->source.hf, only, NULL, err);
     if (!rc) rc = ph_convert_write_gguf(&s, path, &meta, err);
     ph_stream_close(&s);
     ph_gguf_meta_close(&meta);
@@ -208,12 +217,18 @@ static ph_rc find_names(work *w, ph_err *err) {
     return rc;
 }
 
-/* The field's names where there are names for all of it, else Hugging Face's: in a file that stays as it is.
- */
+/* The field's names where there are names for all of it, else Hugging Face's: in a file that stays as it is,
+ * and where matrices are to have scales beside them. */
 static ph_rc choose_names(work *w, int *carries, ph_err *err) {
-    int    is_carried = w->m->source.hf.carrier != NULL;
+    int    is_carried = w->m->source.hf.carrier != NULL, has_int8 = ph_recipe_has_int8(w->c->types);
     ph_err why = {0};
-    *carries = w->c->names == PH_CONVERT_NAMES_HF || (is_carried && w->c->names == PH_CONVERT_NAMES_AUTO);
+    if (has_int8 && w->c->names == PH_CONVERT_NAMES_GGUF)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "int8 has scales beside the weights, and GGUF's names have no place for them: leave --names "
+            "gguf out, or take q8_0");
+    *carries = has_int8 || w->c->names == PH_CONVERT_NAMES_HF ||
+               (is_carried && w->c->names == PH_CONVERT_NAMES_AUTO);
     if (*carries) return PH_OK;
     ph_rc rc = find_names(w, &why);
     *carries = rc == PH_EUNSUP && w->c->names != PH_CONVERT_NAMES_GGUF;
@@ -290,6 +305,7 @@ ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_e
     if (!rc && !is_carried && c->mmproj_out)
         rc = PH_FAIL(err, PH_EUSAGE, "--mmproj-out goes with a directory: %.200s is one file, and stays one",
                      c->in);
+    if (!rc && !is_carried && ph_recipe_has_int8(c->types)) rc = ph_convert_no_int8(c, err);
     if (!rc && !is_carried) rc = again(c, report, &g, &arena, err);
     ph_gguf_close(&g);
     ph_arena_close(&arena);

@@ -201,14 +201,14 @@ ph_rc ph_convert_to_hf(const ph_convert *c, ph_convert_report *report, ph_err *e
 /* ---- from another directory: types change, names and files stay ---- */
 
 /* All small files but the weights and their index. */
-static ph_rc copy_files(const ph_convert *c, const ph_stream *s, const void *arg, ph_err *err) {
-    (void)s, (void)arg;
+ph_rc ph_convert_put_folder(const ph_convert *c, const char *without, ph_err *err) {
     DIR  *dir = opendir(c->in);
     ph_rc rc = dir ? PH_OK : PH_FAIL(err, PH_EPATH, "cannot list %.200s: %s", c->in, strerror(errno));
     for (const struct dirent *e; !rc && (e = readdir(dir));) {
         char    path[4096];
         ph_file f = {0};
-        if (ph_name_ends_with(e->d_name, ".safetensors") || ph_name_ends_with(e->d_name, ".index.json"))
+        if (ph_name_ends_with(e->d_name, ".safetensors") || ph_name_ends_with(e->d_name, ".index.json") ||
+            (without && !strcmp(e->d_name, without)))
             continue;
         if (snprintf(path, sizeof path, "%s/%s", c->in, e->d_name) >= (int)sizeof path ||
             !ph_path_is_file(path))
@@ -219,6 +219,11 @@ static ph_rc copy_files(const ph_convert *c, const ph_stream *s, const void *arg
     }
     if (dir) closedir(dir);
     return rc;
+}
+
+static ph_rc copy_files(const ph_convert *c, const ph_stream *s, const void *arg, ph_err *err) {
+    (void)s, (void)arg;
+    return ph_convert_put_folder(c, NULL, err);
 }
 
 ph_dtype ph_convert_type_in_dir(const ph_convert *c, const ph_weights *all, size_t i, ph_dtype was) {

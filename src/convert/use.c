@@ -62,9 +62,10 @@ static void note(const walk *k, const ph_graph *g, const ph_node *n, int place) 
         const ph_weight *w = find(k, v->storage.plane[p].bytes);
         if (!w) continue;
         unsigned *use = &k->use[w - k->w->at];
-        int       is_whole =
-            is_matrix_of(v, w) && ((is_named(n, "Linear") && place == 1) || (is_by_ids(g, n) && place == 0));
+        int       is_table = place == 0 && is_by_ids(g, n);
+        int       is_whole = is_matrix_of(v, w) && ((is_named(n, "Linear") && place == 1) || is_table);
         *use |= v->storage.form ? PH_USE_PLANE : is_whole ? PH_USE_MATRIX : PH_USE_NUMBERS;
+        if (is_table) *use |= PH_USE_TABLE;
     }
 }
 

@@ -14,7 +14,8 @@ enum {
     PH_USE_NUMBERS = 2, /* read number by number at least once: convolutions, positions, norms */
     PH_USE_PLANE =
         4, /* part of a matrix in separate planes (AWQ, GPTQ, bytes with scales): means nothing alone */
-    PH_USE_OUTPUT = 8 /* gives the logits */
+    PH_USE_OUTPUT = 8, /* gives the logits */
+    PH_USE_TABLE = 16  /* the table of pieces, whatever else it is */
 };
 
 /* use[n] of w's tensors, carved from arena, as bits; 0: the graphs as they are built do not read it.  Planes

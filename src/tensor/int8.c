@@ -14,11 +14,15 @@ static float usable(float scale) {
     return scale > 0 ? scale : 1;
 }
 
-void ph_int8_symmetric(int8_t *q, float *scale, const float *x, size_t n, int top) {
+float ph_int8_scale(const float *x, size_t n, int top) {
     float most = 0;
     for (size_t i = 0; i < n; i++)
         if (fabsf(x[i]) > most) most = fabsf(x[i]);
-    *scale = usable(most / (float)top);
+    return usable(most / (float)top);
+}
+
+void ph_int8_symmetric(int8_t *q, float *scale, const float *x, size_t n, int top) {
+    *scale = ph_int8_scale(x, n, top);
     for (size_t i = 0; i < n; i++) q[i] = (int8_t)whole(x[i] / *scale, -top, top);
 }
 

@@ -13,9 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* x[n] ~ scale * q, q from -top to top (127 for 8 bits, 7 for 4): scale = max |x| / top, or 1 where all are
- * 0. */
-void ph_int8_symmetric(int8_t *q, float *scale, const float *x, size_t n, int top);
+enum { PH_INT8_TOP = 127 /* the largest level of 8 bits, on both sides of 0 */ };
+
+/* x[n] ~ scale * q, q from -top to top (PH_INT8_TOP for 8 bits, 7 for 4): scale = max |x| / top, or 1 where
+ * all are 0. */
+float ph_int8_scale(const float *x, size_t n, int top);
+void  ph_int8_symmetric(int8_t *q, float *scale, const float *x, size_t n, int top);
 
 /* x[n] ~ scale * (q - zero), q from 0 to 255 over the range of x and 0, so that 0 is exact; a range of
  * nothing has the scale 1. */

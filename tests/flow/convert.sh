@@ -137,6 +137,41 @@ mv "$D/n.gguf" "$D/mmproj-n.gguf" "$D/set/models/vlm_llava15/"
 cp -r $S/models/vlm_llava15/golden "$D/set/models/vlm_llava15/golden"
 ok "a folder of GGUF files verified" "$P" verify "$D/set/models/vlm_llava15"
 
+# ---- int8: a directory or a carrying file, the same numbers in both, and features as before
+vector() { # MODEL: of a picture, one number a line
+    "$P" embed --json -m "$1" --image $S/images/scene.png 2> "$D/err" | sed -nE 's/.*"images":\[\{[^[]*\[([^]]*)\].*/\1/p' | tr , '\n'
+}
+near() { # A B: files of numbers whose cosine is at least 0.999
+    paste "$1" "$2" | awk '{ n++; d += $1 * $2; a += $1 * $1; b += $2 * $2 }
+        END { c = n ? d / sqrt(a * b) : 0; print n + 0, "numbers, cosine", c; exit !(n > 1 && c >= 0.999 && c < 1) }'
+}
+for m in align_clip align_siglip vlm_idefics3; do
+    rm -rf "$D/int8" "$D/again"
+    ok "$m int8" "$P" quantize $S/models/$m -o "$D/int8" --to int8 -q
+    ok "$m int8: config" grep -q '"format": "int-quantized"' "$D/int8/config.json"
+    ok "$m int8: inspected" "$P" inspect --json "$D/int8"
+    ok "$m int8 in a file" "$P" quantize $S/models/$m -o "$D/int8.gguf" --to int8 -q
+    ok "$m int8 out of it" "$P" convert "$D/int8.gguf" -o "$D/again" --to safetensors -q
+    ok "$m int8 out of it: the same" diff -r "$D/int8" "$D/again"
+    case $m in
+    align_*)
+        vector $S/models/$m > "$D/x"
+        vector "$D/int8" > "$D/y"
+        ok "$m int8: near" near "$D/x" "$D/y"
+        ;;
+    *)
+        picture=(--image $S/images/scene.png)
+        ok "$m int8 answers" same "$(ids -m "$D/int8" "${picture[@]}")" "$(ids -m "$D/int8.gguf" "${picture[@]}")"
+        ;;
+    esac
+done
+echo 'model.vision_model.* = int8' > "$D/tower"
+ok "int8 tower" "$P" quantize $S/models/vlm_idefics3 -o "$D/q.gguf" --to q4_0 --recipe "$D/tower" -q
+"$P" inspect --tensors "$D/q.gguf" > "$D/tensors"
+ok "int8 tower: levels" grep -qE 'vision_model.*fc1.weight .* I8' "$D/tensors"
+ok "int8 tower: blocks" grep -qE 'text_model.*up_proj.weight .* Q4_0' "$D/tensors"
+ok "int8 tower answers" test -n "$(ids -m "$D/q.gguf" --image $S/images/scene.png)"
+
 ok "to gguf, for quantize" "$P" convert $S/models/llm_llama_gqa_untied -o "$D/m.gguf" --to gguf -q
 printf 'output.weight = q8_0\nblk.0.* = f16\n' > "$D/recipe"
 ok "recipe" "$P" quantize "$D/m.gguf" -o "$D/q.gguf" --to q4_0 --recipe "$D/recipe" -q
@@ -144,11 +179,13 @@ ok "recipe followed" bash -c "'$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk
 for bad in "convert $S/models/vlm_llava15 -o $D/x --to onnx" "convert $S/models/vlm_llava15 --to gguf" "quantize $D/m.gguf -o $D/x.gguf" \
     "convert $D/m.gguf -o $D/m.gguf --to gguf" "convert $D/m.gguf -o $D/x --to gguf --dtype q4_0" "convert $S/models/align_clip -o $D/x --to gguf --names ours" \
     "convert $S/models/align_clip -o $D/x --to safetensors --names gguf" "convert $D/m.gguf -o $D/x --to gguf --names huggingface" \
-    "inspect $D/c.gguf --mmproj $D/c.gguf"; do
+    "inspect $D/c.gguf --mmproj $D/c.gguf" "quantize $S/models/align_clip -o $D/x --to int8 --names huggingface" \
+    "quantize $S/models/vlm_idefics3 -o $D/x --to q4_0 --recipe $D/tower" "quantize $S/models/vlm_idefics3 -o $D/x.gguf --to int8 --names gguf"; do
     # shellcheck disable=SC2086
     "$P" $bad > "$D/out" 2> "$D/err"
     rc=$?
     ok "usage: $bad: exit $rc" test $rc = 2
 done
+ok "int8 of GGUF's own names" bash -c "! '$P' quantize '$D/m.gguf' -o '$D/x.gguf' --to int8 2> '$D/err' && grep -q 'no place for the scales' '$D/err'"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -336,7 +336,7 @@ void test_carry_bad(void) {
     CHECK(ph_place_go(&p, SET "align_clip", p.file, 1, PH_CONVERT_NAMES_GGUF) == PH_EUNSUP &&
           strstr(p.err.msg, "no names"));
     CHECK(ph_place_go(&p, SET "align_clip", p.back, 0, PH_CONVERT_NAMES_HF) == PH_EUSAGE &&
-          strstr(p.err.msg, "--to gguf"));
+          strstr(p.err.msg, "with a .gguf to write"));
     CHECK(ph_place_go(&p, "tests/golden/formats/llama.Q4_0.gguf", p.file, 1, PH_CONVERT_NAMES_HF) ==
               PH_EUSAGE &&
           strstr(p.err.msg, "wants a directory"));
