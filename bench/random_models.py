@@ -4,12 +4,14 @@
     bench/random_models.py llama-1.1b --out DIR                       a Hugging Face directory, f16
     bench/random_models.py llama-1.1b --out DIR --type q4_0,q4_k_m    and GGUF files of these block types
     bench/random_models.py vit-l14-336 --out DIR --dtype f32
+    bench/random_models.py vit-b16 --out DIR --type int8              and a directory of bytes with a scale a row
     bench/random_models.py --list
 
 Needs numpy only.  GGUF files are written by `pinhole quantize` (PINHOLE, default build/pinhole).  For types whose search
 takes long, the language part's blocks are random bits instead, with scales that keep the size of the numbers: as
 fast to read and multiply as any (--search quantises them all the same; a vision part stays as it is then).  q4_k_m is
 llama.cpp's mixture: half of the value and down projections, and the output, in q6_k, everything else in q4_k.
+int8 is a second directory, SHAPE.int8, with the tensors that `pinhole quantize --to int8` makes of the first.
 The tokenizer is the built-in model's, padded with pieces that no text makes, with the special tokens that the
 family wants.  Same shape, sizes, seed and numpy: same bytes.  Nothing is written inside the repository.
 """
@@ -166,20 +168,50 @@ def stored(x, dtype):
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
 
 
-def write_safetensors(path, listed, dtype, seed):
-    size = {"f32": 4, "f16": 2, "bf16": 2}[dtype]
+def rounded(x, dtype):
+    """The numbers that a directory of this type holds of x."""
+    if dtype == "bf16":
+        return (np.frombuffer(stored(x, dtype), "<u2").astype("<u4") << 16).view("<f4").reshape(x.shape)
+    return x.astype("<f2").astype("<f4") if dtype == "f16" else x
+
+
+def int8(x, dtype, what):
+    """Levels or scales of rows: symmetric, the largest number of a row is 127 (src/tensor/int8.c)."""
+    x = rounded(x, dtype)
+    scale = np.abs(x).max(axis=1, keepdims=True) / np.float32(127)
+    scale = np.where(scale > 0, scale, np.float32(1)).astype("<f4")
+    return (scale if what == "scale" else np.clip(np.rint(x / scale), -127, 127).astype("i1")).tobytes()
+
+
+def is_linear(name, shape):
+    return len(shape) == 2 and name.endswith(".weight") and "embed" not in name and not name.endswith("lm_head.weight")
+
+
+def parts_of(name, shape, dtype, as_int8):
+    """What of a tensor is written: name, shape, type, and how its bytes are made of its numbers."""
+    if not as_int8 or not is_linear(name, shape):
+        return [(name, shape, dtype, lambda x: stored(x, dtype))]
+    return [(name + "_scale", (shape[0], 1), "f32", lambda x: int8(x, dtype, "scale")),
+            (name, shape, "i8", lambda x: int8(x, dtype, "levels"))]
+
+
+def write_safetensors(path, listed, dtype, seed, as_int8=False):
+    size = {"f32": 4, "f16": 2, "bf16": 2, "i8": 1}
+    parts = [(name, shape, part) for name, shape in listed for part in parts_of(name, shape, dtype, as_int8)]
+    if as_int8:  # the widest elements first, each kind in the order of the model
+        parts.sort(key=lambda p: -size[p[2][2]])
     header, at = {"__metadata__": {"format": "pt"}}, 0
-    for name, shape in listed:
-        n = int(np.prod(shape)) * size
-        header[name] = {"dtype": dtype.upper(), "shape": list(shape), "data_offsets": [at, at + n]}
+    for _, _, (name, shape, kind, _) in parts:
+        n = int(np.prod(shape)) * size[kind]
+        header[name] = {"dtype": kind.upper(), "shape": list(shape), "data_offsets": [at, at + n]}
         at += n
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-len(head) % 8)
     part = path + ".part"
     with open(part, "wb") as f:
         f.write(struct.pack("<Q", len(head)) + head)
-        for name, shape in listed:
-            f.write(stored(numbers(name, shape, seed), dtype))
+        for name, shape, (_, _, _, make) in parts:
+            f.write(make(numbers(name, shape, seed)))
     os.replace(part, path)
     return at
 
@@ -225,6 +257,17 @@ def config_of(kind, t, v, ids, dtype):
     return out
 
 
+def with_int8(config, listed, tied):
+    """The config of a directory whose Linears are int8."""
+    scheme = {"num_bits": 8, "type": "int", "symmetric": True}
+    group = {"targets": ["Linear"], "weights": dict(scheme, strategy="channel", dynamic=False),
+             "input_activations": dict(scheme, strategy="token", dynamic=True), "output_activations": None}
+    head = ["re:.*lm_head"] if tied else [n[:-len(".weight")] for n, _ in listed if n.endswith("lm_head.weight")]
+    return dict(config, quantization_config={
+        "quant_method": "compressed-tensors", "format": "int-quantized", "quantization_status": "compressed",
+        "config_groups": {"group_0": group}, "ignore": head, "kv_cache_scheme": None})
+
+
 def processor_of(kind, v):
     side = v["image_size"]
     common = {"do_convert_rgb": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
@@ -239,13 +282,13 @@ def processor_of(kind, v):
                 do_image_splitting=True, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
-def write_configs(folder, kind, t, v, dtype):
+def write_configs(folder, kind, t, v, dtype, change=lambda config: config):
     tokenizer, ids = make_tokenizer(t["vocab_size"], specials_of(kind))
     write_json(folder, "tokenizer.json", tokenizer)
     write_json(folder, "tokenizer_config.json",
                {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
                 "pad_token": "<pad>", "model_max_length": t["max_position_embeddings"], "chat_template": CHAT})
-    write_json(folder, "config.json", config_of(kind, t, v, ids, dtype))
+    write_json(folder, "config.json", change(config_of(kind, t, v, ids, dtype)))
     if not v:
         return
     write_json(folder, "preprocessor_config.json", processor_of(kind, v))
@@ -441,12 +484,19 @@ def refuse_inside(out):
     return out
 
 
+def write_int8(args, folder, kind, t, v, listed):
+    os.makedirs(folder, exist_ok=True)
+    write_configs(folder, kind, t, v, args.dtype, lambda c: with_int8(c, listed, t["tie_word_embeddings"]))
+    n = write_safetensors(os.path.join(folder, "model.safetensors"), listed, args.dtype, args.seed, True)
+    print(f"{folder}: int8, {n / 1e6:.0f} MB")
+
+
 def options():
     p = argparse.ArgumentParser(description="Checkpoints of real shapes with random weights, for timing.")
     p.add_argument("shape", nargs="?", choices=sorted(SHAPES))
     p.add_argument("--out", help="folder to write into, outside the repository")
     p.add_argument("--dtype", choices=("f16", "bf16", "f32"), default="f16", help="of the directory (f16)")
-    p.add_argument("--type", default="", help="GGUF files of these types too: q4_0,q8_0,q4_k_m,f16 ...")
+    p.add_argument("--type", default="", help="GGUF files of these types too: q4_0,q8_0,q4_k_m,f16 ...; int8: a directory")
     p.add_argument("--search", action="store_true", help="quantise instead of making random blocks")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--pinhole", default=os.environ.get("PINHOLE", os.path.join(ROOT, "build", "pinhole")))
@@ -471,6 +521,9 @@ def main():
     n = write_safetensors(os.path.join(folder, "model.safetensors"), listed, args.dtype, args.seed)
     print(f"{folder}: {len(listed)} tensors, {n / 1e6:.0f} MB")
     for block in filter(None, args.type.lower().split(",")):
+        if block == "int8":
+            write_int8(args, folder + ".int8", kind, t, v, listed)
+            continue
         path = f"{folder}.{block}.gguf"
         write_gguf(args, folder, path, block, t["num_hidden_layers"], v is not None)
         print(f"{path}: {os.path.getsize(path) / 1e6:.0f} MB")
