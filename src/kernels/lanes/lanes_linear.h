@@ -32,15 +32,22 @@ typedef struct packed {
     int       is_f32;
 } packed;
 
-/* y[c] = x . w[c] for `many` (a constant) columns. */
+/* y[c] = x . w[c] for `many` (a constant) columns.  What the processor fetches by itself ends with each
+ * column, so while these are met the next are called for, line by line; past the last that is a word to
+ * nobody. */
 INLINE void stream(packed t, size_t many, float *y, const float *x, const uint8_t *w, size_t w_stride,
                    size_t k) {
-    vf     sum[STREAM];
-    scales s[STREAM];
-    size_t i = 0;
+    vf             sum[STREAM];
+    scales         s[STREAM];
+    size_t         i = 0;
+    const uint8_t *next = w + many * w_stride;
+    const size_t   step = many * t.bytes;
     UNROLL
     for (size_t c = 0; c < many; c++) sum[c] = v_zero();
     for (; i + t.elements <= k; i += t.elements, w += t.bytes) {
+        UNROLL
+        for (size_t l = 0; l < step; l += 64) __builtin_prefetch(&next[l], 0, 3);
+        next += step;
         UNROLL
         for (size_t c = 0; c < many; c++) t.ready(&s[c], &w[c * w_stride]);
         /* Columns inside parts: each column's sums wait for their predecessor, the others' need not. */
