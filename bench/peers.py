@@ -4,6 +4,7 @@
     LLAMA_BENCH=.../llama-bench bench/peers.py --gguf model.q4_0.gguf -t 1,2
     LLAMA_MTMD=.../llama-mtmd-cli bench/peers.py --gguf M.gguf --mmproj MM.gguf --image cup.jpg -t 2
     bench/peers.py --tower DIR --image-size 224x224 -t 1,2        ONNX Runtime, in the Python that runs this
+    bench/peers.py --tower DIR --int8 --ours DIR.int8 --flags=--rows8   both by bytes
 
 Which programs, by environment:
     PINHOLE       ours (build/pinhole)
@@ -61,8 +62,12 @@ class Rows:
 def ours(args, threads, more):
     """One round of `pinhole bench`, by stage."""
     command = [PINHOLE, "bench", "-t", str(threads), "--rounds", "1", "--no-limits", "--no-cold", "-q", "--json"]
-    rows = json.loads(run(command + more).stdout)["rows"]
+    rows = json.loads(run(command + more + args.flags.split()).stdout)["rows"]
     return {r["stage"]: r["median"] for r in rows}
+
+
+def name_of(args, peer):
+    return f"{peer}; ours {args.flags}" if args.flags else peer
 
 # ---- llama.cpp ----
 
@@ -80,12 +85,13 @@ def text_round(args, threads, rows):
     a = ours(args, threads, ["-m", args.gguf, "-p", str(args.prompt), "-n", str(args.tokens)])
     b = llama_bench(args, threads)
     for stage, n in (("prefill", args.prompt), ("step", args.tokens)):
-        rows.add(f"{stage} {n}, {threads} threads", "tok/s", a[stage], b[stage], "llama-bench")
+        rows.add(f"{stage} {n}, {threads} threads", "tok/s", a[stage], b[stage],
+                 name_of(args, "llama-bench"))
 
 
 def command_round(args, threads, rows):
     words = "the"
-    a = timed([PINHOLE, "run", "-m", args.gguf, "--raw", words, "-n", "1", "-t", str(threads), "-q"])
+    a = timed([PINHOLE, "run", "-m", args.gguf, "--raw", words, "-n", "1", "-t", str(threads), "-q"] + args.flags.split())
     b = timed([os.environ["LLAMA_CLI"], "-m", args.gguf, "-p", words, "-n", "1", "-t", str(threads), "-no-cnv",
                "-ngl", "0"])
     rows.add(f"whole command, 1 token, {threads} threads", "ms", a, b, os.path.basename(os.environ["LLAMA_CLI"]))
@@ -101,7 +107,8 @@ def mtmd_round(args, threads, rows):
     if not found:
         sys.exit(f"peers.py: llama-mtmd-cli printed no time of encoding: {done.stderr.strip()[-400:]}")
     found = [a or b for a, b in found]
-    rows.add(f"see, {threads} threads", "ms", a["see"] + a["bridge"], sum(map(float, found)), "llama-mtmd-cli")
+    rows.add(f"see, {threads} threads", "ms", a["see"] + a["bridge"], sum(map(float, found)),
+             name_of(args, "llama-mtmd-cli"))
 
 # ---- ONNX Runtime ----
 
@@ -241,7 +248,7 @@ def tower_rounds(args, threads, rows):
         pixels = np.random.default_rng(1).standard_normal((1, 3, side, side), np.float32)
         for s in sessions.values():
             s.run(None, {"pixels": pixels})
-        ours_model = ["-m", args.gguf, "--mmproj", args.mmproj] if args.mmproj else ["-m", args.tower]
+        ours_model = ["-m", args.gguf, "--mmproj", args.mmproj] if args.mmproj else ["-m", args.ours or args.tower]
         size = args.image_size or f"{side}x{side}"
         for _ in range(args.rounds):
             for n in threads:
@@ -251,7 +258,7 @@ def tower_rounds(args, threads, rows):
                 sessions[n].run(None, {"pixels": pixels})
                 b = 1e3 * (time.perf_counter() - begin)
                 rows.add(f"see {side}x{side}, {n} threads", "ms", a["see"], b,
-                         "onnxruntime int8" if args.int8 else "onnxruntime f32")
+                         name_of(args, "onnxruntime int8" if args.int8 else "onnxruntime f32"))
 
 # ---- the command ----
 
@@ -284,6 +291,8 @@ def options():
     p.add_argument("--mmproj", help="its vision part")
     p.add_argument("--image", help="a picture, for LLAMA_MTMD")
     p.add_argument("--tower", help="a Hugging Face directory, whose tower goes through ONNX Runtime")
+    p.add_argument("--ours", help="our side's directory instead: the same tower in int8, say")
+    p.add_argument("--flags", default="", help="options that ours gets besides: \"--rows8\"")
     p.add_argument("--layers-used", type=int, help="of the tower; default: all (LLaVA-1.5 leaves out the last)")
     p.add_argument("--image-size", help="of our picture: such that it becomes one tile; default: the tower's")
     p.add_argument("--int8", action="store_true", help="ONNX Runtime's dynamic int8 instead of f32")

@@ -138,8 +138,8 @@ cp -r $S/models/vlm_llava15/golden "$D/set/models/vlm_llava15/golden"
 ok "a folder of GGUF files verified" "$P" verify "$D/set/models/vlm_llava15"
 
 # ---- int8: a directory or a carrying file, the same numbers in both, and features as before
-vector() { # MODEL: of a picture, one number a line
-    "$P" embed --json -m "$1" --image $S/images/scene.png 2> "$D/err" | sed -nE 's/.*"images":\[\{[^[]*\[([^]]*)\].*/\1/p' | tr , '\n'
+vector() { # MODEL OPTIONS: of a picture, one number a line
+    "$P" embed --json -m "$@" --image $S/images/scene.png 2> "$D/err" | sed -nE 's/.*"images":\[\{[^[]*\[([^]]*)\].*/\1/p' | tr , '\n'
 }
 near() { # A B: files of numbers whose cosine is at least 0.999
     paste "$1" "$2" | awk '{ n++; d += $1 * $2; a += $1 * $1; b += $2 * $2 }
@@ -158,6 +158,8 @@ for m in align_clip align_siglip vlm_idefics3; do
         vector $S/models/$m > "$D/x"
         vector "$D/int8" > "$D/y"
         ok "$m int8: near" near "$D/x" "$D/y"
+        vector "$D/int8" --rows8 > "$D/y"
+        ok "$m int8, rows of 8 bits: near" near "$D/x" "$D/y"
         ;;
     *)
         picture=(--image $S/images/scene.png)
