@@ -238,7 +238,7 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     s->cross_spec.layer = m->cross_layer;
     s->cross_spec.n_layers = m->n_cross_layers;
     /* Rows begin and end anywhere in it, and it is filled anew for other pictures: by token only. */
-    if (ph_kv_is_by_channel(s->how.kv_dtype)) s->cross_spec.dtype = PH_Q8_0;
+    if (ph_kv_is_settled(s->how.kv_dtype)) s->cross_spec.dtype = PH_Q8_0;
     s->cross_spec.context = (int)most;
     s->cross_spec.tokens = most * (size_t)s->how.sequences;
     return PH_OK;

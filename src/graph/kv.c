@@ -35,7 +35,7 @@ struct ph_kv {
     ph_kv_page **table;  /* [n_sequences, n_layers, row] */
     int         *length; /* [n_sequences], UNUSED when free */
     size_t       used;
-    int          is_by_channel; /* then full pages only are of dtype, and hold has the others */
+    int          is_settled; /* then full pages only are of dtype, and hold has the others */
     ph_hold      hold;
 };
 
@@ -60,7 +60,7 @@ size_t ph_kv_token_bytes(const ph_kv_spec *s, int layer) {
 
 size_t ph_kv_held_bytes(const ph_kv_spec *s, size_t n_sequences, size_t pages, size_t staged) {
     size_t places = pages < PH_HOLD_PLACES ? pages : PH_HOLD_PLACES, all = 0, stage = 0;
-    if (!ph_kv_is_by_channel(s->dtype)) return 0;
+    if (!ph_kv_is_settled(s->dtype)) return 0;
     for (int i = 0; i < s->n_layers; i++) {
         size_t one = ph_hold_page_bytes(&s->layer[i]);
         all += n_sequences * places * one;
@@ -89,7 +89,7 @@ static ph_rc check_spec(const ph_kv_spec *s, ph_err *err) {
             return PH_FAIL(err, PH_ELIMIT, "KV cache: layer %d has %d heads of %d and %d", i, l->n_heads,
                            l->d_k, l->d_v);
     }
-    if (ph_kv_is_by_channel(s->dtype) && !ph_hold_bytes(s))
+    if (ph_kv_is_settled(s->dtype) && !ph_hold_bytes(s))
         return PH_FAIL(err, PH_ELIMIT, "KV cache: %d sequences in %d layers, steps of %d rows",
                        s->n_sequences, s->n_layers, s->rows);
     return PH_OK;
@@ -131,7 +131,7 @@ static ph_rc carve(ph_kv *kv, ph_arena *a, const ph_kv_spec *s, size_t blocks, p
     kv->table = p;
     PH_TRY(ph_arena_carve(a, &p, blocks, sizeof(ph_kv_page), err));
     kv->headers.base = p;
-    return ph_kv_is_by_channel(s->dtype) ? ph_hold_carve(&kv->hold, a, s, err) : PH_OK;
+    return ph_kv_is_settled(s->dtype) ? ph_hold_carve(&kv->hold, a, s, err) : PH_OK;
 }
 
 ph_rc ph_kv_bytes(const ph_kv_spec *given, size_t *out, ph_err *err) {
@@ -145,7 +145,7 @@ ph_rc ph_kv_bytes(const ph_kv_spec *given, size_t *out, ph_err *err) {
     PH_TRY(carve(&kv, &ruler, &spec, blocks, err));
     if (ph_add_over(bytes, ph_slab_overhead(blocks), &all) ||
         ph_add_over(all, ruler.used + sizeof kv, &all) ||
-        ph_add_over(all, ph_kv_is_by_channel(spec.dtype) ? ph_hold_bytes(&spec) : 0, &all))
+        ph_add_over(all, ph_kv_is_settled(spec.dtype) ? ph_hold_bytes(&spec) : 0, &all))
         return PH_FAIL(err, PH_ELIMIT, "KV cache: more bytes than can be counted");
     *out = all;
     return PH_OK;
@@ -157,7 +157,7 @@ static void fill(ph_kv *kv, const ph_kv_spec *s, size_t blocks) {
     kv->context = s->context;
     kv->row = pages_for(s->context);
     kv->dtype = s->dtype;
-    kv->is_by_channel = ph_kv_is_by_channel(s->dtype);
+    kv->is_settled = ph_kv_is_settled(s->dtype);
     memcpy(kv->layer, s->layer, (size_t)s->n_layers * sizeof *s->layer);
     for (int i = 0; i < s->n_layers; i++) kv->page_bytes[i] = ph_kv_page_bytes(s, i);
     for (int i = 0; i < s->n_sequences; i++) kv->length[i] = UNUSED;
@@ -179,7 +179,7 @@ ph_rc ph_kv_open(ph_kv **out, const ph_kv_spec *given, ph_err *err) {
     if (!rc) rc = carve(kv, &kv->arena, spec, blocks, err);
     if (!rc) fill(kv, spec, blocks);
     if (!rc) rc = ph_slab_open(&kv->slab, bytes, blocks, err);
-    if (!rc && ph_kv_is_by_channel(spec->dtype)) rc = ph_hold_open(&kv->hold, spec, kv->layer, err);
+    if (!rc && ph_kv_is_settled(spec->dtype)) rc = ph_hold_open(&kv->hold, spec, kv->layer, err);
     if (rc) {
         ph_kv_close(kv);
         return ph_note(err, rc, "while opening a KV cache for %zu tokens", spec->tokens);
@@ -289,7 +289,7 @@ ph_rc ph_kv_begin(ph_kv *kv, int *sequence, ph_err *err) {
 void ph_kv_end(ph_kv *kv, int sequence) {
     if (!is_open(kv, sequence)) return;
     pages_give(kv, sequence, 0, pages_for(kv->length[sequence]));
-    if (kv->is_by_channel) ph_hold_forget(&kv->hold, sequence, 0);
+    if (kv->is_settled) ph_hold_forget(&kv->hold, sequence, 0);
     kv->length[sequence] = UNUSED;
 }
 
@@ -318,7 +318,7 @@ ph_rc ph_kv_extend(ph_kv *kv, int sequence, int length, ph_err *err) {
 
 /* Where a sequence can go on that is cut off at `length`. */
 static int going_on(const ph_kv *kv, int sequence, int length) {
-    if (!kv->is_by_channel || length % PH_KV_PAGE == 0 || ph_hold_has(&kv->hold, sequence, length))
+    if (!kv->is_settled || length % PH_KV_PAGE == 0 || ph_hold_has(&kv->hold, sequence, length))
         return length;
     return length / PH_KV_PAGE * PH_KV_PAGE;
 }
@@ -327,7 +327,7 @@ int ph_kv_truncate(ph_kv *kv, int sequence, int length) {
     if (!is_open(kv, sequence)) return 0;
     if (length < 0 || length >= kv->length[sequence]) return kv->length[sequence];
     length = going_on(kv, sequence, length);
-    if (kv->is_by_channel) ph_hold_forget(&kv->hold, sequence, length);
+    if (kv->is_settled) ph_hold_forget(&kv->hold, sequence, length);
     pages_give(kv, sequence, pages_for(length), pages_for(kv->length[sequence]));
     kv->length[sequence] = length;
     if (length) set_counts(kv, sequence, (length - 1) / PH_KV_PAGE, length);
@@ -367,18 +367,18 @@ static ph_rc check_seen(const ph_kv *kv, const int32_t *rows, size_t n, ph_err *
 }
 
 ph_rc ph_kv_step(ph_kv *kv, int layer, const int32_t *rows, size_t n, ph_err *err) {
-    if (!kv->is_by_channel) return PH_OK;
+    if (!kv->is_settled) return PH_OK;
     PH_TRY(ph_hold_step(&kv->hold, layer, rows, n, err));
     return check_seen(kv, rows, n, err);
 }
 
 ph_kv_page *ph_kv_written(const ph_kv *kv, int layer, int sequence, int index) {
-    if (kv->is_by_channel) return ph_hold_at(&kv->hold, layer, sequence, index / PH_KV_PAGE);
+    if (kv->is_settled) return ph_hold_at(&kv->hold, layer, sequence, index / PH_KV_PAGE);
     return ph_kv_at(kv, layer, sequence, index);
 }
 
 size_t ph_kv_full(const ph_kv *kv) {
-    return kv->is_by_channel ? kv->hold.n_full : 0;
+    return kv->is_settled ? kv->hold.n_full : 0;
 }
 
 void ph_kv_full_at(const ph_kv *kv, int layer, size_t i, const ph_kv_page **from, const ph_kv_page **to) {
@@ -388,7 +388,7 @@ void ph_kv_full_at(const ph_kv *kv, int layer, size_t i, const ph_kv_page **from
 }
 
 const ph_kv_page *ph_kv_seen(const ph_kv *kv, int layer, int sequence, int index, int at) {
-    if (kv->is_by_channel && at / PH_KV_PAGE >= index / PH_KV_PAGE)
+    if (kv->is_settled && at / PH_KV_PAGE >= index / PH_KV_PAGE)
         return ph_hold_at(&kv->hold, layer, sequence, at / PH_KV_PAGE);
     return ph_kv_at(kv, layer, sequence, at);
 }

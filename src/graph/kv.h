@@ -2,13 +2,13 @@
  *
  * A page holds PH_KV_PAGE tokens of one layer:
  *
- *     header | K [n_kv_heads, 64, d_k] | V [n_kv_heads, 64, d_v]      stored as the page's dtype (kv_page.h)
+ *     header | K [n_kv_heads, d_k, 64] | V [n_kv_heads, 64, d_v]      stored as the page's dtype (kv_page.h)
  *
  * A sequence is, per layer, a list of pages; pages may be shared by sequences
  * (references) and differ in dtype.  Keys are stored after rotation.  Pages come
  * from one slab, so appending a token never calls malloc.
  *
- * Q4_1 has its keys by channel: its pages are F16 until they are full, and are held for that beside the
+ * Q4_1 has blocks of keys by channel: its pages are F16 until they are full, and are held for that beside the
  * slab (kv_hold.h).
  */
 #ifndef PH_GRAPH_KV_H

@@ -17,8 +17,12 @@ int ph_kv_is_known(ph_dtype t) {
 }
 
 /* The one type of 4 bits: blocks with a least value, which channels of keys need (kernels.h). */
-int ph_kv_is_by_channel(ph_dtype t) {
+int ph_kv_is_settled(ph_dtype t) {
     return t == PH_Q4_1;
+}
+
+static int keys_by_channel(ph_dtype t) {
+    return ph_dtype_block(t) == 1 || ph_kv_is_settled(t);
 }
 
 static size_t padded(ph_dtype t, size_t d) {
@@ -36,7 +40,7 @@ static size_t all_bytes(int heads, size_t rows, size_t row) {
 }
 
 size_t ph_kv_key_bytes(const ph_kv_layer *l, ph_dtype t) {
-    if (ph_kv_is_by_channel(t)) return all_bytes(l->n_heads, (size_t)l->d_k, row_bytes(t, PH_KV_PAGE));
+    if (keys_by_channel(t)) return all_bytes(l->n_heads, (size_t)l->d_k, row_bytes(t, PH_KV_PAGE));
     return all_bytes(l->n_heads, PH_KV_PAGE, row_bytes(t, (size_t)l->d_k));
 }
 
@@ -67,6 +71,24 @@ static void pack_row(ph_dtype t, unsigned char *out, const float *x, size_t d) {
     pack_block(t, out, rest, block);
 }
 
+/* A column of [heads, d, 64] plain numbers: d of a head at a time are narrowed, then spread. */
+static void store_column(const ph_kernels *kernels, ph_dtype t, void *to, const float *x, size_t n,
+                         size_t slot) {
+    float  narrow[BLOCK_MAX];
+    size_t bytes = ph_dtype_bytes(t);
+    for (size_t i = 0; i < n; i += BLOCK_MAX) {
+        size_t         some = n - i < BLOCK_MAX ? n - i : BLOCK_MAX;
+        unsigned char *at = (unsigned char *)to + (i * PH_KV_PAGE + slot) * bytes;
+        if (t == PH_F16)
+            kernels->f16_of((uint16_t *)(void *)narrow, &x[i], some);
+        else
+            ph_dtype_get(t)->pack(narrow, &x[i], some);
+        for (size_t e = 0; e < some && bytes == 4; e++) memcpy(&at[e * PH_KV_PAGE * 4], &narrow[e], 4);
+        for (size_t e = 0; e < some && bytes == 2; e++)
+            memcpy(&at[e * PH_KV_PAGE * 2], (const unsigned char *)narrow + e * 2, 2);
+    }
+}
+
 static void store_heads(const ph_kernels *kernels, ph_dtype t, void *to, const float *x, size_t heads,
                         size_t d, size_t slot) {
     size_t row = row_bytes(t, d);
@@ -83,7 +105,10 @@ static void store_heads(const ph_kernels *kernels, ph_dtype t, void *to, const f
 
 void ph_kv_store(const ph_kernels *kernels, const ph_kv_page *page, const ph_kv_layer *l, const float *k,
                  const float *v, size_t slot) {
-    store_heads(kernels, page->dtype, page->k, k, (size_t)l->n_heads, (size_t)l->d_k, slot);
+    if (keys_by_channel(page->dtype))
+        store_column(kernels, page->dtype, page->k, k, (size_t)l->n_heads * (size_t)l->d_k, slot);
+    else
+        store_heads(kernels, page->dtype, page->k, k, (size_t)l->n_heads, (size_t)l->d_k, slot);
     store_heads(kernels, page->dtype, page->v, v, (size_t)l->n_heads, (size_t)l->d_v, slot);
 }
 
@@ -96,7 +121,7 @@ void ph_kv_settle(const ph_kv_page *to, const ph_kv_page *from, const ph_kv_laye
     unsigned char  *v_to = (unsigned char *)to->v + head * PH_KV_PAGE * row;
     float           x[BLOCK_MAX];
     for (size_t e = 0; e < d; e++) {
-        for (size_t j = 0; j < PH_KV_PAGE; j++) x[j] = ph_f16_to_f32(k[j * d + e]);
+        for (size_t j = 0; j < PH_KV_PAGE; j++) x[j] = ph_f16_to_f32(k[e * PH_KV_PAGE + j]);
         pack_row(to->dtype, &k_to[e * key], x, PH_KV_PAGE);
     }
     for (size_t j = 0; j < PH_KV_PAGE; j++)
@@ -112,11 +137,10 @@ void ph_kv_settle(const ph_kv_page *to, const ph_kv_page *from, const ph_kv_laye
 void ph_kv_meet(ph_attend_fn *fn, const ph_kv_page *page, const ph_kv_layer *l, size_t head, ph_attend *a) {
     ph_dtype t = page->dtype;
     size_t   k_row = row_bytes(t, (size_t)l->d_k), v_row = row_bytes(t, (size_t)l->d_v);
-    size_t   key_bytes =
-        ph_kv_is_by_channel(t) ? (size_t)l->d_k * row_bytes(t, PH_KV_PAGE) : PH_KV_PAGE * k_row;
+    size_t   key_bytes = keys_by_channel(t) ? (size_t)l->d_k * row_bytes(t, PH_KV_PAGE) : PH_KV_PAGE * k_row;
     a->k = (const unsigned char *)page->k + head * key_bytes;
     a->v = (const unsigned char *)page->v + head * PH_KV_PAGE * v_row;
-    a->k_stride = ph_kv_is_by_channel(t) ? PH_KV_PAGE : padded(t, (size_t)l->d_k);
+    a->k_stride = keys_by_channel(t) ? PH_KV_PAGE : padded(t, (size_t)l->d_k);
     a->v_stride = padded(t, (size_t)l->d_v);
     fn(a);
 }

@@ -83,10 +83,11 @@ ph_qrows ph_qrows_from(const ph_qrows *x, size_t r);
  *               for each query i < n_q and key j in [lo[i], hi[i]):
  *                   s = scale * q[i] . k[j];  if (softcap > 0) s = softcap * tanh(s / softcap)
  *                   (m, l, acc)[i] absorb (s, v[j])
- *               q: [n_q, d] stride q_stride; k: [.., d] stride k_stride; v: [.., dv] stride v_stride,
- *               stored as T (strides are multiples of its block; a row's last block is whole in memory:
- *               what stands behind the row is read, meets nothing, and is finite where the row is); m, l: [n_q]; acc: [n_q, dv], packed.  Q4_1 alone has its keys by channel:
- *               k: [d, 64] stride k_stride, all 64 keys readable whatever lo and hi are.
+ *               q: [n_q, d] stride q_stride; k: [d, 64] stride k_stride, all 64 keys readable whatever lo and
+ *               hi are (keys by channel); v: [.., dv] stride v_stride, stored as T; m, l: [n_q]; acc: [n_q, dv],
+ *               packed.  Q8_0 alone has its keys as rows: k: [.., d] stride k_stride.  Strides are multiples of
+ *               T's block; a row's last block is whole in memory: what stands behind the row is read, meets
+ *               nothing, and is finite where the row is.
  *               Stored numbers are widened with at most one rounding.
  *               Start with m = -INFINITY, l = 0, acc = 0; the answer is acc / l after the last block (l = 0:
  *               no key was seen).  Block borders change the last bits, so callers keep them fixed (64 keys).
@@ -95,8 +96,8 @@ ph_qrows ph_qrows_from(const ph_qrows *x, size_t r);
  *               acc.
  *               Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j sum |scale q k_j|) *
  *               max_j |v_j|.
- * attend_many   attend_F32 for many queries that meet the same keys: these are laid out by channel first.
- *               Other bits than attend_F32's, the same for any number of queries.
+ * attend_rows   attend_F32 with k: [.., d] stride k_stride; keys [lo, hi) are laid out by channel first, once
+ *               for all queries.  The same bits.
  *               keys: d * PH_ATTEND_KEYS floats, private to the caller. */
 #define PH_ATTEND_KEYS 64
 typedef struct ph_attend {
@@ -107,7 +108,7 @@ typedef struct ph_attend {
     size_t         q_stride, k_stride, v_stride, n_q, d, dv;
     float          scale, softcap;
     float         *scratch; /* [n_q, PH_ATTEND_KEYS] */
-    float         *keys;    /* [d, PH_ATTEND_KEYS], attend_many only */
+    float         *keys;    /* [d, PH_ATTEND_KEYS], attend_rows only */
 } ph_attend;
 typedef void ph_attend_fn(const ph_attend *a);
 /* attend_T for keys and values stored as t; NULL: there is none, no cache can be of that type. */

@@ -126,7 +126,7 @@ static void attend_runs(const ph_kernels *k, const ph_attend *t, const ph_query_
             is_any |= hi > lo;
         }
         if (!is_any) return;
-        k->attend_many(t);
+        k->attend_rows(t);
     }
 }
 
@@ -167,7 +167,7 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
         if (seen)
             attend_runs(k, &t, b, seen + j, a->n_k, (int32_t)some);
         else
-            k->attend_many(&t);
+            k->attend_rows(&t);
     }
     for (size_t i = 0; i < n; i++)
         ph_query_answer(b, i, a->dv, &y[((tile * a->n_q + q0 + i) * a->heads + head) * a->dv]);

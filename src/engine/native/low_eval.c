@@ -74,13 +74,6 @@ static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, 
                filters = (size_t)ph_native_dim(p, size, n->in[1], 0);
         floats = last_dim(p, size, n->out[0]) * (k + filters) + PH_LINEAR_SCRATCH(k);
     }
-    if (!strcmp(n->op->name,
-                "Attention")) { /* a head's queries, with a block of scores each; or a row of scores */
-        int rank = ph_native_graph(p)->value[n->in[0]].shape.rank, at = rank == 4 ? 2 : 1;
-        floats += (size_t)ph_native_dim(p, size, n->in[0], at) *
-                      (last_dim(p, size, n->in[2]) + PH_ATTEND_KEYS + 8) +
-                  (size_t)ph_native_dim(p, size, n->in[1], at);
-    }
     if (!strcmp(n->op->name, "CachedAttention"))
         floats +=
             last_dim(p, size, n->out[0]) + (size_t)ph_node_int(n, "num_heads", 1) * (PH_ATTEND_KEYS + 8);

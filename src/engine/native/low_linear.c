@@ -389,7 +389,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
     size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
     size_t grain = f->n_dots ? COLS16_MIN : COLS_MIN;
-    size_t few = f->n_dots ? 4 : 1, many = f->n_dots ? 32 : 16;
+    size_t few = f->n_dots ? 4 : 1, many = f->n_dots ? 48 : 16;
     size_t macs = (f->row_block < MANY_ROWS ? few : many) * (size_t)PH_UNIT_MACS;
     size_t block = macs / (f->row_block * f->k);
     /* Enough units that nobody waits long for the last one, unless the whole is hardly worth a barrier. */

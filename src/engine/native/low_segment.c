@@ -88,7 +88,7 @@ static void meet(ph_native *p, const segmented *a, const ph_query_block *b, size
         }
         t.k = &keys[j * t.k_stride];
         t.v = &values[j * t.v_stride];
-        ph_native_kernels(p)->attend_many(&t);
+        ph_native_kernels(p)->attend_rows(&t);
     }
     for (size_t i = 0; i < n; i++) ph_query_answer(b, i, a->dv, &y[((r + i) * a->heads + head) * a->dv]);
 }

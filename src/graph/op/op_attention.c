@@ -110,16 +110,17 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
 
 /* One query head: lists are [T], acc [T, dv]. */
 typedef struct work {
-    float   *acc, *m, *l, *scratch;
+    float   *acc, *m, *l, *scratch, *keys;
     int32_t *lo, *hi;
 } work;
 
-static ph_rc work_open(work *w, int64_t tokens, int64_t dv, const ph_eval *e, ph_err *err) {
+static ph_rc work_open(work *w, int64_t tokens, int64_t d, int64_t dv, const ph_eval *e, ph_err *err) {
     void *p;
     PH_TRY(ph_scratch(&w->acc, tokens * dv, e, err));
     PH_TRY(ph_scratch(&w->m, tokens, e, err));
     PH_TRY(ph_scratch(&w->l, tokens, e, err));
     PH_TRY(ph_scratch(&w->scratch, tokens * BLOCK, e, err));
+    PH_TRY(ph_scratch(&w->keys, d * BLOCK, e, err));
     PH_TRY(ph_arena_carve(e->scratch, &p, (size_t)tokens, sizeof *w->lo, err));
     w->lo = p;
     PH_TRY(ph_arena_carve(e->scratch, &p, (size_t)tokens, sizeof *w->hi, err));
@@ -141,7 +142,7 @@ static void absorb(const ph_kernels *kernels, ph_attend *a, work *w, int64_t key
         }
         a->k = k + (size_t)begin * a->k_stride;
         a->v = v + (size_t)begin * a->v_stride;
-        kernels->attend_F32(a);
+        kernels->attend_rows(a);
     }
 }
 
@@ -158,11 +159,12 @@ typedef struct job {
 
 static ph_rc without_mask(const job *j, int64_t batches, const ph_eval *e, ph_err *err) {
     work w;
-    PH_TRY(work_open(&w, j->tokens, j->f.dv, e, err));
+    PH_TRY(work_open(&w, j->tokens, j->f.d, j->f.dv, e, err));
     for (int64_t b = 0; b < batches; b++)
         for (int64_t h = 0; h < j->f.q_heads; h++) {
             int64_t   kv = h / (j->f.q_heads / j->f.kv_heads);
-            ph_attend a = {.acc = w.acc, .m = w.m, .l = w.l, .lo = w.lo, .hi = w.hi, .scratch = w.scratch};
+            ph_attend a = {.acc = w.acc, .m = w.m, .l = w.l, .lo = w.lo, .hi = w.hi};
+            a.scratch = w.scratch, a.keys = w.keys;
             a.q = j->qp + b * j->q.batch + h * j->q.head;
             a.k = j->kp + b * j->k.batch + kv * j->k.head;
             a.v = j->vp + b * j->v.batch + kv * j->v.head;
@@ -246,6 +248,14 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return with_mask(&j, in[0].dim[0], &mask, e, err);
 }
 
+/* A head's queries, with a block of scores each, or a row of scores; a block of keys by channel. */
+static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out) {
+    int at = in[0].rank == 4 ? 2 : 1;
+    (void)g, (void)n, (void)out;
+    return in[0].dim[at] * (in[2].dim[in[2].rank - 1] + BLOCK + 8) + in[1].dim[at] +
+           in[0].dim[in[0].rank - 1] * BLOCK;
+}
+
 const ph_op ph_op_Attention = {
     .name = "Attention",
     .domain = "",
@@ -255,6 +265,7 @@ const ph_op ph_op_Attention = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .scratch = scratch,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__Attention.html",
 };

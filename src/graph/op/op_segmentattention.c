@@ -78,7 +78,7 @@ static void meet(const ph_kernels *kernels, ph_attend *a, const float *k, const 
         *hi = end - at < BLOCK ? end - at : BLOCK;
         a->k = k + (size_t)at * a->k_stride;
         a->v = v + (size_t)at * a->v_stride;
-        kernels->attend_F32(a);
+        kernels->attend_rows(a);
     }
     for (size_t e = 0; e < a->dv; e++) y[e] = *a->l > 0 || isnan(*a->l) ? a->acc[e] / *a->l : 0;
 }
@@ -103,6 +103,7 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     PH_TRY(check_segments(segment, in[0].dim[0], err));
     PH_TRY(ph_scratch(&a.acc, f.dv, e, err));
     PH_TRY(ph_scratch(&a.scratch, BLOCK, e, err));
+    PH_TRY(ph_scratch(&a.keys, f.d * BLOCK, e, err));
     a.q_stride = (size_t)width[0], a.k_stride = (size_t)width[1], a.v_stride = (size_t)width[2];
     a.scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)f.d));
     a.softcap = (float)ph_node_float(n, "softcap", 0);
@@ -116,6 +117,12 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* One query: its answer, its scores, a block of keys by channel. */
+static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out) {
+    (void)g, (void)n, (void)out;
+    return in[2].dim[1] + BLOCK + in[1].dim[1] * BLOCK;
+}
+
 const ph_op ph_op_SegmentAttention = {
     .name = "SegmentAttention",
     .domain = "pinhole",
@@ -125,6 +132,7 @@ const ph_op ph_op_SegmentAttention = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .scratch = scratch,
     .eval = eval,
     .source = "arXiv:2307.06304 §3.1 (Patch n' Pack); this file",
 };

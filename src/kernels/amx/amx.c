@@ -37,7 +37,7 @@
 
 enum {
     FEW_ROWS = 16, /* fewer rows or columns go to vnni/ */
-    FEW_COLS = 64,
+    FEW_COLS = 32,
     ROWS = 16,  /* of a tile */
     STEPS = 16, /* of a chunk of k */
     GROUPS = 8  /* of sixteen columns that share a chunk's rows, at most */

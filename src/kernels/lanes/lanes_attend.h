@@ -1,8 +1,8 @@
 /* lanes_attend.h - one block of keys into each query's running softmax.
  *
- *     scores: a few keys against a few queries, lanes along d; the sums of W keys' lanes become one vector;
- *             keys that stand channel by channel, or are laid out so for many queries: lanes are keys, one
- *             channel after the other
+ *     scores: keys channel by channel: lanes are keys, one channel after the other, some vectors of keys
+ *             against some queries.  Keys as rows: laid out so first, once for all queries; blocks of Q8_0 are
+ *             met as they stand, lanes along d, and the sums of W keys' lanes become one vector
  *     weights: e^(s - m') of the row of scores, zero for keys that the query does not see
  *     values: four vectors of a few answers stay in registers while all keys pass by
  */
@@ -20,7 +20,7 @@ typedef struct stored {
     load_fn   *load;
     load_n_fn *load_n;
     size_t     block, bytes;
-    int        by_channel; /* keys are [d, keys], not [keys, d]; BY_KEYS: those in the caller's `keys` */
+    int        by_channel; /* keys are [d, keys], not [keys, d] */
 } stored;
 
 INLINE size_t row_bytes_of(stored t, size_t stride) {
@@ -30,12 +30,12 @@ INLINE size_t row_bytes_of(stored t, size_t stride) {
 /* Queries that share a key's loads, and keys a query's. */
 enum { QUERIES = TILE_COLS > 4 ? 4 : 2, KEYS = 4 };
 /* Queries that meet four vectors of keys by channel, or of values, where there are many: all registers. */
-enum { MANY = TILE_COLS > 4 ? 6 : 3, BY_KEYS = 2 };
+enum { MANY = TILE_COLS > 4 ? 6 : 3 };
 
 /* sums[i][c] = lanes of q[i] . k[c], for `queries` x `keys` (constants). */
 INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], const float *q, size_t q_stride,
                        const unsigned char *k, size_t row_bytes, size_t d) {
-    vf     sum[QUERIES][KEYS];
+    vf     sum[MANY][KEYS];
     size_t e = 0;
     UNROLL
     for (size_t i = 0; i < queries; i++) {
@@ -43,7 +43,7 @@ INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], con
         for (size_t c = 0; c < keys; c++) sum[i][c] = v_zero();
     }
     for (; e + W <= d; e += W) {
-        vf x[QUERIES];
+        vf x[MANY];
         UNROLL
         for (size_t i = 0; i < queries; i++) x[i] = v_load(&q[i * q_stride + e]);
         UNROLL
@@ -76,7 +76,7 @@ INLINE void score(stored t, const ph_attend *a, size_t queries, float *s, const 
     vf     cap = v_set1(a->softcap), scale_by = v_set1(a->scale);
     for (size_t j = 0; j < n; j += W) {
         size_t some = n - j < W ? n - j : W, c = 0;
-        vf     sums[QUERIES][W];
+        vf     sums[MANY][W];
         for (; c + KEYS <= some; c += KEYS)
             score_tile(t, queries, KEYS, (vf(*)[W]) & sums[0][c], q, a->q_stride, &k[(j + c) * row_bytes],
                        row_bytes, a->d);
@@ -99,7 +99,7 @@ INLINE void score(stored t, const ph_attend *a, size_t queries, float *s, const 
 INLINE void score_pair(const ph_attend *a, size_t queries, float *s, const float *q, const unsigned char *k,
                        size_t i) {
     size_t row_bytes = a->k_stride / 32 * 20;
-    vf     cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[QUERIES][2];
+    vf     cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[MANY][2];
     UNROLL
     for (size_t c = 0; c < queries; c++) sum[c][0] = sum[c][1] = v_zero();
     for (size_t e = 0; e < a->d; e++) {
@@ -130,22 +130,23 @@ INLINE void score_channels(const ph_attend *a, size_t queries, float *s, const f
             score_pair(a, queries, &s[block * 32], q, (const unsigned char *)a->k + block * 20, i);
 }
 
-/* Keys [j, j + many W) of a->keys against `queries` (both constants). */
-INLINE void score_keys_tile(const ph_attend *a, size_t queries, size_t many, float *s, const float *q,
-                            const float *keys) {
-    vf cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[MANY][4];
+/* Keys [j, j + many W) by channel against `queries` (both constants), in plain types. */
+INLINE void score_keys_tile(stored t, const ph_attend *a, size_t queries, size_t many, float *s,
+                            const float *q, size_t j) {
+    const unsigned char *keys = a->k;
+    vf                   cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[MANY][4];
     UNROLL
     for (size_t i = 0; i < queries; i++) {
         UNROLL
         for (size_t c = 0; c < many; c++) sum[i][c] = v_zero();
     }
-    for (size_t e = 0; e < a->d; e++, keys += PH_ATTEND_KEYS) {
+    for (size_t e = 0; e < a->d; e++, keys += a->k_stride * t.bytes) {
         vf x[MANY];
         UNROLL
         for (size_t i = 0; i < queries; i++) x[i] = v_set1(q[i * a->q_stride + e]);
         UNROLL
         for (size_t c = 0; c < many; c++) {
-            vf y = v_once(v_load(&keys[c * W]));
+            vf y = v_once(t.load(keys, j + c * W));
             UNROLL
             for (size_t i = 0; i < queries; i++) sum[i][c] = v_fma(x[i], y, sum[i][c]);
         }
@@ -162,10 +163,11 @@ INLINE void score_keys_tile(const ph_attend *a, size_t queries, size_t many, flo
 }
 
 /* Keys [from, from + n), in whole vectors. */
-INLINE void score_keys(const ph_attend *a, size_t queries, float *s, const float *q, size_t from, size_t n) {
+INLINE void score_keys(stored t, const ph_attend *a, size_t queries, float *s, const float *q, size_t from,
+                       size_t n) {
     size_t j = 0;
-    for (; j + 4 * W <= n; j += 4 * W) score_keys_tile(a, queries, 4, &s[j], q, &a->keys[from + j]);
-    for (; j < n; j += W) score_keys_tile(a, queries, 1, &s[j], q, &a->keys[from + j]);
+    for (; j + 4 * W <= n; j += 4 * W) score_keys_tile(t, a, queries, 4, &s[j], q, from + j);
+    for (; j < n; j += W) score_keys_tile(t, a, queries, 1, &s[j], q, from + j);
 }
 
 /* acc[i][0 .. many W) += sum_j p[i][j] v[j][e ..] over keys [0, n); queries and many are constants. */
@@ -264,9 +266,9 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t queries) 
         last = hi < last ? hi : last;
     }
     if (from >= end) return;
-    from = t.by_channel == 1 ? 0 : from / W * W;
-    if (t.by_channel == BY_KEYS)
-        score_keys(a, queries, s, &a->q[i * a->q_stride], from, end - from);
+    from = t.by_channel && t.block > 1 ? 0 : from / W * W;
+    if (t.by_channel && t.block == 1)
+        score_keys(t, a, queries, s, &a->q[i * a->q_stride], from, end - from);
     else if (t.by_channel)
         score_channels(a, queries, s, &a->q[i * a->q_stride]);
     else
@@ -290,6 +292,7 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t queries) 
 
 INLINE void attend(stored t, const ph_attend *a) {
     size_t i = 0;
+    for (; t.block == 1 && i + MANY <= a->n_q; i += MANY) attend_some(t, a, i, MANY);
     for (; i + QUERIES <= a->n_q; i += QUERIES) attend_some(t, a, i, QUERIES);
     for (; i < a->n_q; i++) attend_some(t, a, i, 1);
 }
@@ -302,16 +305,16 @@ INLINE void attend(stored t, const ph_attend *a) {
         return get_n(row + e * (bytes), n);                                                                  \
     }                                                                                                        \
     static void attend_##T(const ph_attend *a) {                                                             \
-        attend((stored){at_##T, at_##T##_n, 1, bytes, 0}, a);                                                \
+        attend((stored){at_##T, at_##T##_n, 1, bytes, 1}, a);                                                \
     }
 AT(F32, v_load, v_load_n, 4)
 AT(F16, v_load_f16, v_load_f16_n, 2)
 AT(BF16, v_load_bf16, v_load_bf16_n, 2)
 #undef AT
 
-/* ---- many queries ---- */
+/* ---- keys as rows ---- */
 
-/* Keys [from, end) as rows to [d, keys]; between the last and the end of its vector stand zeros. */
+/* Keys [from, end) to [d, keys]; between the last and the end of its vector stand zeros. */
 INLINE void by_channel(const ph_attend *a, size_t from, size_t end) {
     const float *k = a->k;
     for (size_t j = from / W * W; j < end; j += W) {
@@ -329,18 +332,18 @@ INLINE void by_channel(const ph_attend *a, size_t from, size_t end) {
     }
 }
 
-static void attend_many(const ph_attend *a) {
-    const stored t = {at_F32, at_F32_n, 1, 4, BY_KEYS};
-    size_t       from = PH_ATTEND_KEYS, end = 0, i = 0;
+static void attend_rows(const ph_attend *a) {
+    ph_attend by = *a;
+    size_t    from = PH_ATTEND_KEYS, end = 0;
     for (size_t q = 0; q < a->n_q; q++) {
         if (a->hi[q] <= a->lo[q]) continue;
         from = (size_t)a->lo[q] < from ? (size_t)a->lo[q] : from;
         end = (size_t)a->hi[q] > end ? (size_t)a->hi[q] : end;
     }
     by_channel(a, from, end);
-    for (; i + MANY <= a->n_q; i += MANY) attend_some(t, a, i, MANY);
-    for (; i + QUERIES <= a->n_q; i += QUERIES) attend_some(t, a, i, QUERIES);
-    for (; i < a->n_q; i++) attend_some(t, a, i, 1);
+    by.k = a->keys;
+    by.k_stride = PH_ATTEND_KEYS;
+    attend_F32(&by);
 }
 
 /* Blocks are whole in memory, so the last few elements of a row are read with what stands behind them. */

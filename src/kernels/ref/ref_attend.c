@@ -84,12 +84,12 @@ static void absorb(const ph_attend *a, stored t, size_t i) {
     void ph_ref_attend_##T(const ph_attend *a) {                                                             \
         for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_##T, by_channel}, i);                    \
     }
-ATTEND(F32, 0)
-ATTEND(F16, 0)
-ATTEND(BF16, 0)
+ATTEND(F32, 1)
+ATTEND(F16, 1)
+ATTEND(BF16, 1)
 ATTEND(Q8_0, 0)
 ATTEND(Q4_1, 1)
 
-void ph_ref_attend_many(const ph_attend *a) {
-    ph_ref_attend_F32(a);
+void ph_ref_attend_rows(const ph_attend *a) {
+    for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_F32, 0}, i);
 }

@@ -22,7 +22,7 @@ static float mark(int layer, int stamp, int index) {
 
 static float *key_at(const ph_kv *kv, int layer, int sequence, int index) {
     ph_kv_page *p = ph_kv_at(kv, layer, sequence, index);
-    return p ? (float *)p->k + index % PH_KV_PAGE * layers[layer].d_k : NULL;
+    return p ? (float *)p->k + index % PH_KV_PAGE : NULL;
 }
 
 /* Random begin, extend, truncate and end; every token written must still be there. */
