@@ -22,7 +22,7 @@ QUESTION ?= what is on the display?
 PICTURE  ?= examples/panel1.png
 RUN       = $(BUILD)/pinhole run --image $(PICTURE) -p "$(QUESTION)"
 
-PKGS := libjpeg libpng libwebp libpcre2-8 libutf8proc jansson sndfile soxr
+PKGS := libjpeg libpng libwebp libpcre2-8 libutf8proc jansson sndfile soxr libxxhash
 # giflib brings no pkg-config file of its own; Debian adds one.
 GIF  := $(if $(shell pkg-config --exists libgif 2>/dev/null && echo 1),,-lgif)
 PKGS += $(if $(GIF),,libgif)

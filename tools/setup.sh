@@ -27,6 +27,7 @@ lib libutf8proc libutf8proc-dev
 lib jansson libjansson-dev
 lib sndfile libsndfile1-dev
 lib soxr libsoxr-dev
+lib libxxhash libxxhash-dev
 printf '#include <stdio.h>\n#include <gif_lib.h>\n' | "${CC:-cc}" -E -xc - > /dev/null 2>&1 || missing+=(libgif-dev)
 [ -e /usr/include/stdio.h ] || echo '#include <stdio.h>' | "${CC:-cc}" -E -xc - > /dev/null 2>&1 || missing+=(libc6-dev)
 

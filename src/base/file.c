@@ -126,6 +126,12 @@ void ph_file_forget(const ph_file *f, size_t n) {
 
 enum { PAGE = 4096, COPY_PIECE = 4 << 20, HUGE_PAGE = 2 << 20 };
 
+void ph_file_forget_part(const ph_file *f, size_t from, size_t n) {
+    size_t begin = (from + PAGE - 1) / PAGE * PAGE, end = (from + n) / PAGE * PAGE;
+    if (f->is_loaded || !f->bytes || from + n > f->n || begin >= end) return;
+    madvise((void *)(uintptr_t)(f->bytes + begin), end - begin, MADV_DONTNEED);
+}
+
 /* Anonymous memory that stands to huge pages as `beside` does, so that moving it there splits none. */
 static unsigned char *memory_like(const void *beside, size_t n) {
     unsigned char *all =

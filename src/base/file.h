@@ -54,6 +54,8 @@ ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err);
  * again. A file that was read into memory is left alone.  Advice: it cannot fail, and where it is not taken
  * the pages stay. */
 void ph_file_forget(const ph_file *f, size_t n);
+/* The same of the whole pages within [from, from + n). */
+void ph_file_forget_part(const ph_file *f, size_t from, size_t n);
 
 int ph_name_ends_with(const char *name, const char *tail);
 int ph_path_is_dir(const char *path);

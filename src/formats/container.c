@@ -145,6 +145,7 @@ static int is_below(const char *path, const struct stat *file, int depth) {
     DIR        *dir = depth < DEPTH_MAX ? opendir(path) : NULL;
     for (const struct dirent *e; dir && !found && (e = readdir(dir));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || ph_name_ends_with(e->d_name, ".gguf") ||
+            ph_name_ends_with(e->d_name, ".bundle") ||
             snprintf(name, sizeof name, "%s/%s", path, e->d_name) >= (int)sizeof name)
             continue;
         found = is_at(name, file) ||

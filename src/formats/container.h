@@ -28,8 +28,8 @@ ph_rc ph_container_detect_bytes(const uint8_t *bytes, size_t n, const char *name
 int ph_container_advise(const char *path, char *out, size_t size);
 
 /* Would writing to `file` replace what reading the model at `path` reads?  Compared by device and inode, so
- * under any name: path itself, a file in that folder or below it (other models' .gguf aside), a part of a
- * split GGUF.  0 when nothing stands at `file`. */
+ * under any name: path itself, a file in that folder or below it (other models' .gguf and .bundle aside), a
+ * part of a split GGUF.  0 when nothing stands at `file`. */
 int ph_container_holds(const char *path, const char *file);
 
 #endif

@@ -125,8 +125,22 @@ static int by_key(const void *a, const void *b, void *at) {
     return strcmp(kv[*(const uint32_t *)a].key, kv[*(const uint32_t *)b].key);
 }
 
+ph_rc ph_gguf_take_keys(ph_gguf *g, ph_gguf_kv *kv, size_t n, ph_arena *arena, ph_err *err) {
+    void *sorted;
+    PH_TRY(ph_arena_carve(arena, &sorted, n + 1, sizeof *g->sorted, err));
+    g->kv = kv;
+    g->n_kv = n;
+    g->sorted = sorted;
+    for (size_t i = 0; i < n; i++) g->sorted[i] = (uint32_t)i;
+    qsort_r(g->sorted, g->n_kv, sizeof *g->sorted, by_key, g->kv);
+    for (size_t i = 1; i < g->n_kv; i++)
+        if (!by_key(&g->sorted[i - 1], &g->sorted[i], g->kv))
+            return PH_FAIL(err, PH_EFORMAT, "%s: key %.160s occurs twice", g->name, g->kv[g->sorted[i]].key);
+    return PH_OK;
+}
+
 static ph_rc read_kvs(cursor *c, ph_gguf *g, uint64_t n, ph_err *err) {
-    void *kv, *sorted;
+    void *kv;
     if (n > (c->n - c->at) / KV_BYTES_MIN)
         return PH_FAIL(err, PH_EFORMAT, "%s: %llu keys do not fit into %zu bytes", c->name,
                        (unsigned long long)n, c->n - c->at);
@@ -134,22 +148,12 @@ static ph_rc read_kvs(cursor *c, ph_gguf *g, uint64_t n, ph_err *err) {
         return PH_FAIL(err, PH_ELIMIT, "%s: %llu keys, at most %d are read", c->name, (unsigned long long)n,
                        KV_MAX);
     PH_TRY(ph_arena_zero(c->arena, &kv, (size_t)n + 1, sizeof *g->kv, err));
-    PH_TRY(ph_arena_carve(c->arena, &sorted, (size_t)n + 1, sizeof *g->sorted, err));
-    g->kv = kv;
-    g->sorted = sorted;
-    for (; g->n_kv < n; g->n_kv++) {
-        PH_TRY(read_kv(c, &g->kv[g->n_kv], err));
-        g->sorted[g->n_kv] = (uint32_t)g->n_kv;
-    }
-    qsort_r(g->sorted, g->n_kv, sizeof *g->sorted, by_key, g->kv);
-    for (size_t i = 1; i < g->n_kv; i++)
-        if (!by_key(&g->sorted[i - 1], &g->sorted[i], g->kv))
-            return PH_FAIL(err, PH_EFORMAT, "%s: key %.160s occurs twice", c->name, g->kv[g->sorted[i]].key);
-    return PH_OK;
+    for (size_t i = 0; i < n; i++) PH_TRY(read_kv(c, (ph_gguf_kv *)kv + i, err));
+    return ph_gguf_take_keys(g, kv, (size_t)n, c->arena, err);
 }
 
 static ph_rc read_alignment(const cursor *c, ph_gguf *g, ph_err *err) {
-    const ph_gguf_kv *kv = ph_gguf_find(g, "general.alignment");
+    const ph_gguf_kv *kv = ph_gguf_find(g, PH_GGUF_ALIGNMENT_KEY);
     int64_t           value = 0;
     g->alignment = 32;
     if (!kv) return PH_OK;
@@ -275,6 +279,8 @@ ph_rc ph_gguf_view(ph_gguf *g, const uint8_t *bytes, size_t n, const char *name,
     uint64_t n_tensors = 0, n_kv = 0;
     *g = (ph_gguf){0};
     snprintf(g->name, sizeof g->name, "%s", name);
+    PH_TRY(ph_seal_read(&g->seal, bytes, n, name, err));
+    if (g->seal.version) c.n = g->seal.head + g->seal.data;
     PH_TRY(read_version(&c, g, err));
     PH_TRY(take(&c, &n_tensors, 8, "the counts", err));
     PH_TRY(take(&c, &n_kv, 8, "the counts", err));

@@ -16,11 +16,14 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "formats/seal.h"
 #include "formats/weights.h"
 
 /* Keys under which a converted file carries the small files of the checkpoint that it came from:
  * "pinhole.original.config.json" and so on.  Other programs ignore them. */
 #define PH_ORIGINAL_KEY "pinhole.original."
+
+#define PH_GGUF_ALIGNMENT_KEY "general.alignment"
 
 typedef enum ph_gguf_type {
     PH_GGUF_U8,
@@ -62,17 +65,24 @@ typedef struct ph_gguf {
     size_t      n_kv;
     uint32_t   *sorted; /* [n_kv] indices in order of key */
     ph_weights  weights;
+    ph_seal     seal; /* of the first file; version 0: none */
 } ph_gguf;
 
-/* Open path; when it is one part of a split file, all parts.  Tables are carved from arena (a growing one);
+/* Open path; when it is one part of a split file, all parts.  A seal (seal.h) is held against size and head
+ * before a key is read.  Tables are carved from arena (a growing one);
  * both must live as long as the weights.
- * Errors: PH_EPATH a file or part is missing; PH_EFORMAT what is malformed, naming file, key or tensor;
- * PH_EMISMATCH the parts disagree; PH_EUNSUP version, byte order or tensor type; PH_ELIMIT counts. */
+ * Errors: those of ph_seal_read; PH_EPATH a file or part is missing; PH_EFORMAT what is malformed, naming
+ * file, key or tensor; PH_EMISMATCH the parts disagree; PH_EUNSUP version, byte order or tensor type;
+ * PH_ELIMIT counts. */
 ph_rc ph_gguf_open(ph_gguf *g, const char *path, ph_arena *arena, ph_err *err);
 void  ph_gguf_close(ph_gguf *g); /* accepts a zeroed one */
 /* Give back the mapped pages of keys and tables, which have been read: a vocabulary takes megabytes of them.
  * All stays readable.  Advice without errors, as ph_file_forget: parts read into memory are left alone. */
 void ph_gguf_forget(const ph_gguf *g);
+
+/* kv[n], pointing into the map of another, as the keys of g.  The index is carved from arena.  Errors:
+ * PH_EFORMAT a key twice. */
+ph_rc ph_gguf_take_keys(ph_gguf *g, ph_gguf_kv *kv, size_t n, ph_arena *arena, ph_err *err);
 
 /* One file in memory, not following splits.  bytes live as long as g; close frees nothing of it. */
 ph_rc ph_gguf_view(ph_gguf *g, const uint8_t *bytes, size_t n, const char *name, ph_arena *arena,

@@ -190,25 +190,38 @@ static ph_rc check(const char *path, const ph_gguf_meta *m, const ph_weight *at,
     return PH_OK;
 }
 
-static void u32(FILE *to, uint32_t v) {
-    fwrite(&v, sizeof v, 1, to);
+/* Where the file goes, and who counts the sums of what goes there. */
+typedef struct sink {
+    FILE      *to;
+    ph_sealer *sealer; /* or NULL */
+    size_t     at;     /* bytes so far */
+} sink;
+
+static void put(sink *k, const void *bytes, size_t n) {
+    fwrite(bytes, 1, n, k->to);
+    if (k->sealer) ph_sealer_add(k->sealer, bytes, n);
+    k->at += n;
 }
 
-static void u64(FILE *to, uint64_t v) {
-    fwrite(&v, sizeof v, 1, to);
+static void u32(sink *k, uint32_t v) {
+    put(k, &v, sizeof v);
 }
 
-static ph_rc tensor_table(FILE *to, const ph_weight *at, size_t n, size_t alignment, ph_err *err) {
+static void u64(sink *k, uint64_t v) {
+    put(k, &v, sizeof v);
+}
+
+static ph_rc tensor_table(sink *k, const ph_weight *at, size_t n, size_t alignment, ph_err *err) {
     size_t offset = 0;
     for (size_t i = 0; i < n; i++) {
         size_t name = strlen(at[i].name);
-        u64(to, name);
-        fwrite(at[i].name, 1, name, to);
-        u32(to, at[i].rank ? (uint32_t)at[i].rank : 1);
-        for (int k = at[i].rank - 1; k >= 0; k--) u64(to, (uint64_t)at[i].dim[k]);
-        if (!at[i].rank) u64(to, 1);
-        u32(to, (uint32_t)ph_dtype_gguf(at[i].dtype));
-        u64(to, offset);
+        u64(k, name);
+        put(k, at[i].name, name);
+        u32(k, at[i].rank ? (uint32_t)at[i].rank : 1);
+        for (int d = at[i].rank - 1; d >= 0; d--) u64(k, (uint64_t)at[i].dim[d]);
+        if (!at[i].rank) u64(k, 1);
+        u32(k, (uint32_t)ph_dtype_gguf(at[i].dtype));
+        u64(k, offset);
         if (ph_add_over(offset, at[i].n_bytes, &offset) || offset > SIZE_MAX - alignment)
             return PH_FAIL(err, PH_ELIMIT, "the tensors together are larger than a file can be");
         offset = ph_round_up(offset, alignment);
@@ -216,37 +229,40 @@ static ph_rc tensor_table(FILE *to, const ph_weight *at, size_t n, size_t alignm
     return PH_OK;
 }
 
-/* Zeros up to the alignment, counted from the file's beginning: the data begin on it too. */
-static void pad(FILE *to, size_t alignment) {
-    long at = ftell(to);
-    for (size_t k = ph_round_up((size_t)at, alignment) - (size_t)at; at >= 0 && k; k--) fputc(0, to);
+/* Zeros up to the alignment, counted from the file's beginning: the data begin on it too.  What a seal tells
+ * apart ends here. */
+static void pad(sink *k, size_t alignment) {
+    for (size_t left = ph_round_up(k->at, alignment) - k->at; left; left--) put(k, "", 1);
+    if (k->sealer) ph_sealer_cut(k->sealer);
 }
 
-static ph_rc write_all(FILE *to, const ph_gguf_meta *m, const ph_weight *at, size_t n, const ph_producer *p,
-                       uint8_t *buffer, ph_err *err) {
-    size_t alignment = m->alignment ? m->alignment : 32;
-    fwrite("GGUF", 1, 4, to);
-    u32(to, 3);
-    u64(to, n);
-    u64(to, m->n_kv);
-    if (m->n) fwrite(m->bytes, 1, m->n, to);
-    PH_TRY(tensor_table(to, at, n, alignment, err));
-    pad(to, alignment);
-    for (size_t i = 0; i < n; i++) {
-        PH_TRY(ph_produce_write(to, at, i, p, buffer, err));
-        pad(to, alignment);
+ph_rc ph_gguf_write_into(FILE *to, ph_sealer *sealer, const char *path, const ph_gguf_meta *m,
+                         const ph_weight *at, size_t n, const ph_producer *p, ph_err *err) {
+    sink     k = {to, sealer, 0};
+    size_t   alignment = m->alignment ? m->alignment : 32;
+    uint8_t *buffer = NULL;
+    PH_TRY(check(path, m, at, n, err));
+    PH_TRY(ph_produce_buffer(&buffer, at, n, err));
+    put(&k, "GGUF", 4);
+    u32(&k, 3);
+    u64(&k, n);
+    u64(&k, m->n_kv);
+    if (m->n) put(&k, m->bytes, m->n);
+    ph_rc rc = tensor_table(&k, at, n, alignment, err);
+    pad(&k, alignment);
+    for (size_t i = 0; i < n && !rc; i++) {
+        rc = ph_produce_write(to, sealer, at, i, p, buffer, err);
+        k.at += at[i].n_bytes;
+        pad(&k, alignment);
     }
-    return PH_OK;
+    free(buffer);
+    return rc;
 }
 
 ph_rc ph_gguf_write(const char *path, const ph_gguf_meta *m, const ph_weight *at, size_t n,
                     const ph_producer *p, ph_err *err) {
     ph_part_file f;
-    uint8_t     *buffer = NULL;
-    PH_TRY(check(path, m, at, n, err));
-    PH_TRY(ph_produce_buffer(&buffer, at, n, err));
-    ph_rc rc = ph_part_open(&f, path, err);
-    if (!rc) rc = ph_part_close(&f, write_all(f.to, m, at, n, p, buffer, err), err);
-    free(buffer);
-    return rc;
+    PH_TRY(check(path, m, at, n, err)); /* before there is a file */
+    PH_TRY(ph_part_open(&f, path, err));
+    return ph_part_close(&f, ph_gguf_write_into(f.to, NULL, path, m, at, n, p, err), err);
 }

@@ -49,5 +49,10 @@ void ph_gguf_put_copy(ph_gguf_meta *m, const ph_gguf_kv *kv);
  * that GGUF has no number for, or more than 4 dimensions; PH_EIO, PH_ENOMEM. */
 ph_rc ph_gguf_write(const char *path, const ph_gguf_meta *m, const ph_weight *at, size_t n,
                     const ph_producer *p, ph_err *err);
+/* The same into an open file, from its beginning; path is for messages.  sealer, or NULL, is told of all that
+ * is written: the head ends where the data begin, a piece at least where a tensor and the padding behind it
+ * end.  The seal itself is the caller's. */
+ph_rc ph_gguf_write_into(FILE *to, ph_sealer *sealer, const char *path, const ph_gguf_meta *m,
+                         const ph_weight *at, size_t n, const ph_producer *p, ph_err *err);
 
 #endif

@@ -27,22 +27,27 @@ ph_rc ph_produce_buffer(uint8_t **out, const ph_weight *at, size_t n, ph_err *er
     return *out ? PH_OK : PH_FAIL(err, PH_ENOMEM, "%zu bytes to write through", most);
 }
 
-ph_rc ph_produce_write(FILE *to, const ph_weight *at, size_t i, const ph_producer *p, uint8_t *buffer,
-                       ph_err *err) {
+static void put(FILE *to, ph_sealer *sealer, const void *bytes, size_t n) {
+    fwrite(bytes, 1, n, to);
+    if (sealer) ph_sealer_add(sealer, bytes, n);
+}
+
+ph_rc ph_produce_write(FILE *to, ph_sealer *sealer, const ph_weight *at, size_t i, const ph_producer *p,
+                       uint8_t *buffer, ph_err *err) {
     const ph_weight *w = &at[i];
     size_t           row = 0, done = 0;
     PH_TRY(row_bytes(w, &row, err));
     if (!row || !w->n_bytes) return PH_OK;
     size_t rows = w->n_bytes / row, some = PH_PRODUCE_BYTES / row ? PH_PRODUCE_BYTES / row : 1;
     if (!p || !p->make) {
-        fwrite(w->bytes, 1, w->n_bytes, to);
+        put(to, sealer, w->bytes, w->n_bytes);
         done = rows;
     }
     while (done < rows && !ferror(to)) {
         size_t n = rows - done < some ? rows - done : some;
         ph_rc  rc = p->make(p->arg, i, done, n, buffer, err);
         if (rc) return ph_note(err, rc, "while making tensor %.120s", w->name);
-        fwrite(buffer, row, n, to);
+        put(to, sealer, buffer, row * n);
         done += n;
     }
     if (ferror(to)) return PH_FAIL(err, PH_EIO, "writing tensor %.120s: %s", w->name, strerror(errno));

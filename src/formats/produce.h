@@ -9,6 +9,7 @@
 #ifndef PH_FORMATS_PRODUCE_H
 #define PH_FORMATS_PRODUCE_H
 
+#include "formats/seal.h"
 #include "formats/weights.h"
 
 #include <stdio.h>
@@ -23,9 +24,10 @@ typedef struct ph_producer {
 
 enum { PH_PRODUCE_BYTES = 8 << 20 }; /* of a piece, at most, unless one row is larger */
 
-/* Write tensor i of at[] to `to`.  buffer: see ph_produce_buffer.  Errors: those of make; PH_EIO. */
-ph_rc ph_produce_write(FILE *to, const ph_weight *at, size_t i, const ph_producer *p, uint8_t *buffer,
-                       ph_err *err);
+/* Write tensor i of at[] to `to`, and tell the sealer if there is one.  buffer: see ph_produce_buffer.
+ * Errors: those of make; PH_EIO. */
+ph_rc ph_produce_write(FILE *to, ph_sealer *sealer, const ph_weight *at, size_t i, const ph_producer *p,
+                       uint8_t *buffer, ph_err *err);
 /* A buffer large enough for pieces of every tensor of at[n]; the caller frees it. */
 ph_rc ph_produce_buffer(uint8_t **out, const ph_weight *at, size_t n, ph_err *err);
 

@@ -53,7 +53,7 @@ static ph_rc write_some(FILE *to, const ph_weight *at, size_t first, size_t n, c
     fwrite(&length, sizeof length, 1, to);
     fwrite(header, 1, n_header, to);
     for (size_t k = n_header; k < length; k++) fputc(' ', to);
-    for (size_t i = first; i < first + n; i++) PH_TRY(ph_produce_write(to, at, i, p, buffer, err));
+    for (size_t i = first; i < first + n; i++) PH_TRY(ph_produce_write(to, NULL, at, i, p, buffer, err));
     return PH_OK;
 }
 
