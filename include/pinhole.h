@@ -102,6 +102,7 @@ typedef struct pinhole_model_options {
     int         mlock;      /* 1: read all weights and lock them in memory; EMACHINE where that is refused */
     int         read_ahead; /* 1: a thread asks for mapped weights in the order of their use; it ends with
                              * the model */
+    int trust; /* 1: of a bundle only size and keys are held against its checksums, not the weights */
 } pinhole_model_options;
 
 /* Open a checkpoint: a Hugging Face directory, or a .gguf file.  Weights are mapped and none is read,
@@ -115,7 +116,7 @@ void pinhole_model_close(pinhole_model *model); /* no other call may be using th
 typedef struct pinhole_model_facts {
     size_t      size;                 /* sizeof(pinhole_model_facts) */
     const char *family, *text_family; /* "llava", "llama"; of a text model both are the same */
-    const char *container;            /* "gguf" or "safetensors" */
+    const char *container;            /* "gguf", "safetensors" or "bundle" */
     const char *processor;         /* the image processor that pictures are prepared as; NULL: a text model */
     int         context;           /* the longest that the model was made for, tokens */
     int         vocabulary;        /* rows of its embedding table */

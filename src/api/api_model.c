@@ -13,7 +13,8 @@ static ph_rc open_model(pinhole_model **out, const char *path, const pinhole_mod
                                   .template_ = o.chat_template,
                                   .is_read_whole = o.no_mmap != 0,
                                   .is_locked = o.mlock != 0,
-                                  .reads_ahead = o.read_ahead != 0};
+                                  .reads_ahead = o.read_ahead != 0,
+                                  .is_trusted = o.trust != 0};
     m = calloc(1, sizeof *m);
     if (!m) return PH_FAIL(err, PH_ENOMEM, "a model's handle");
     ph_rc rc = ph_model_open(&m->opened, path, &how, err);

@@ -30,8 +30,9 @@ void ph_cli_copy_rows(ph_option *to, const ph_option *from, size_t n) {
 
 void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     const ph_option r[] = {
-        {"--model", 'm', "PATH", "a Hugging Face directory or a .gguf file; without it the built-in model",
-         PH_OPTION_TEXT, &c->model},
+        {"--model", 'm', "PATH",
+         "a Hugging Face directory, a .gguf file or a bundle; without it the built-in model", PH_OPTION_TEXT,
+         &c->model},
         {"--mmproj", 0, "FILE", "the vision part of a .gguf model", PH_OPTION_TEXT, &c->mmproj},
         {"--chat-template", 0, "FILE", "use this Jinja template instead of the model's own", PH_OPTION_TEXT,
          &c->template_path},
@@ -41,6 +42,8 @@ void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
          PH_OPTION_FLAG, &c->is_read_whole},
         {"--no-read-ahead", 0, NULL, "mapped weights are read when they are used, not by a thread before",
          PH_OPTION_FLAG, &c->reads_no_ahead},
+        {"--trust", 0, NULL, "of a bundle only size and keys are held against its checksums, not the weights",
+         PH_OPTION_FLAG, &c->is_trusted},
         {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &c->is_json},
         {"--quiet", 'q', NULL, "no warnings", PH_OPTION_FLAG, &c->is_quiet},
     };
@@ -152,7 +155,8 @@ ph_model_options ph_cli_model_how(const ph_cli *c) {
                               .is_read_whole = c->is_read_whole,
                               .is_locked = c->is_locked,
                               .reads_ahead = !c->reads_no_ahead,
-                              .is_plan_only = c->is_shown_only};
+                              .is_plan_only = c->is_shown_only,
+                              .is_trusted = c->is_trusted};
 }
 
 ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {

@@ -22,6 +22,7 @@ static json_t *report_json(const ph_convert *c, const ph_convert_report *r) {
                           (json_int_t)r->bytes_in, "bytes_out", (json_int_t)r->bytes_out, "fell_back",
                           (json_int_t)r->fell_back);
     if (r->mmproj_out[0]) json_object_set_new(o, "mmproj_out", json_string(r->mmproj_out));
+    if (c->is_bundle) json_object_set_new(o, "bundle", json_true());
     if (c->to_gguf) json_object_set_new(o, "names", json_string(r->is_carried ? "huggingface" : "gguf"));
     return o;
 }
@@ -49,7 +50,7 @@ void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int 
     }
     ph_size_print(in, sizeof in, r->bytes_in);
     ph_size_print(out, sizeof out, r->bytes_out);
-    printf("%s: %zu tensors, %s (from %s)\n", c->out, r->tensors, out, in);
+    printf("%s: %zu tensors, %s (from %s)%s\n", c->out, r->tensors, out, in, c->is_bundle ? ", sealed" : "");
     if (r->mmproj_out[0]) printf("%s: the vision part\n", r->mmproj_out);
 }
 
@@ -63,9 +64,10 @@ ph_rc ph_cli_convert_names(ph_convert *c, const char *names, ph_err *err) {
 
 static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, const char *dtype,
                         ph_err *err) {
-    if (!to || (strcmp(to, "gguf") && strcmp(to, "safetensors")))
-        return PH_FAIL(err, PH_EUSAGE, "--to takes gguf or safetensors, not '%s'", to ? to : "");
-    c->to_gguf = !strcmp(to, "gguf");
+    if (!to || (strcmp(to, "gguf") && strcmp(to, "safetensors") && strcmp(to, "bundle")))
+        return PH_FAIL(err, PH_EUSAGE, "--to takes gguf, safetensors or bundle, not '%s'", to ? to : "");
+    c->is_bundle = !strcmp(to, "bundle");
+    c->to_gguf = c->is_bundle || !strcmp(to, "gguf");
     if (!dtype || !strcmp(dtype, "keep")) return PH_OK;
     types->has_type = 1;
     if (ph_dtype_from_name(dtype, &types->type) &&
@@ -83,7 +85,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_convert_report report;
     const ph_option   own[] = {
           {"--out", 'o', "PATH", "the file or directory to write", PH_OPTION_TEXT, &c.out},
-          {"--to", 0, "FORMAT", "gguf, or safetensors (a Hugging Face directory)", PH_OPTION_TEXT, &to},
+          {"--to", 0, "FORMAT", "gguf, safetensors (a Hugging Face directory), or bundle (one sealed file)",
+           PH_OPTION_TEXT, &to},
           {"--mmproj", 0, "FILE", "the vision part of a .gguf model", PH_OPTION_TEXT, &c.mmproj},
           {"--mmproj-out", 0, "FILE", "where the vision part goes; default: mmproj-NAME beside the output",
            PH_OPTION_TEXT, &c.mmproj_out},
@@ -116,17 +119,22 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
 const ph_command ph_command_convert = {
     .name = "convert",
     .summary = "a checkpoint in another format, without loss",
-    .usage = "IN -o OUT --to gguf|safetensors",
-    .about = "Between Hugging Face directories and GGUF files (the vision part goes into a file of its own), "
-             "with the "
-             "names\n"
-             "and keys that other programs read. Types stay unless --dtype says otherwise, and what the "
-             "other format has "
-             "no\n"
-             "place for rides along, so that converting back gives the same bytes. Models for whose parts "
-             "other programs\n"
-             "have no names go into one file under their Hugging Face names, which this program reads.\n\n"
-             "  pinhole convert SmolVLM-256M/ -o smolvlm.gguf --to gguf\n"
-             "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o SmolVLM-again/ --to safetensors",
+    .usage = "IN -o OUT --to gguf|safetensors|bundle",
+    .about =
+        "Between Hugging Face directories and GGUF files (the vision part goes into a file of its own), "
+        "with the "
+        "names\n"
+        "and keys that other programs read. Types stay unless --dtype says otherwise, and what the "
+        "other format has "
+        "no\n"
+        "place for rides along, so that converting back gives the same bytes. Models for whose parts "
+        "other programs\n"
+        "have no names go into one file under their Hugging Face names, which this program reads. A bundle "
+        "is one file\n"
+        "with all parts, the memory planned for them (with -t threads) and checksums: once it was changed it "
+        "is refused.\n\n"
+        "  pinhole convert SmolVLM-256M/ -o smolvlm.gguf --to gguf\n"
+        "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o SmolVLM-again/ --to safetensors\n"
+        "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o smolvlm.bundle --to bundle",
     .run = run,
 };

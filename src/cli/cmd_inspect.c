@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/printable.h"
+#include "flow/bundle_plan.h"
 #include "flow/session.h"
 #include "graph/op.h"
 
@@ -12,12 +13,15 @@
 #include <string.h>
 
 typedef struct job {
-    ph_cli      cli;
-    uint64_t    budget;
-    const char *dot, *graph, *size, *axes;
-    int         is_graph, is_svg, shows_tensors, is_known;
-    ph_plan     plan;
-    int         image_tokens; /* of the planned picture; 0: it takes none */
+    ph_cli         cli;
+    uint64_t       budget;
+    const char    *dot, *graph, *size, *axes;
+    int            is_graph, is_svg, shows_tensors, is_known;
+    ph_plan        plan;
+    ph_bundle_plan kept, now; /* of a bundle: the plan in it, and the same made here */
+    int            has_kept, is_same;
+    char           differs[160];
+    int            image_tokens; /* of the planned picture; 0: it takes none */
 } job;
 
 static void bytes(char out[32], size_t n) {
@@ -52,6 +56,32 @@ static void print_memory(const job *j) {
            decoder);
 }
 
+/* What a bundle says of itself, which need not be true here: it may have been made elsewhere. */
+static void print_kept(const job *j) {
+    const ph_memory *m = &j->kept.memory;
+    const ph_load   *l = &j->kept.load;
+    const struct {
+        const char *name;
+        size_t      n;
+    } rows[] = {{"input", m->input},   {"activations", m->activations}, {"weights", m->weights},
+                {"engine", m->engine}, {"reserve", m->reserve},         {"pools", m->pools},
+                {"kv", m->kv}};
+    if (!j->has_kept) return;
+    printf("\nplan in the bundle, for %d tokens of context, %d sequence%s, %d image%s a prompt, chunks of "
+           "%d, %d thread%s, %s:\n ",
+           l->context, l->sequences, l->sequences == 1 ? "" : "s", l->images, l->images == 1 ? "" : "s",
+           l->chunk, l->threads, l->threads == 1 ? "" : "s", j->kept.isa);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[32];
+        bytes(text, rows[i].n);
+        printf(" %s %s%s", rows[i].name, text, i + 1 < sizeof rows / sizeof *rows ? "," : "\n");
+    }
+    if (j->is_same)
+        puts("  this program plans the same for that load");
+    else
+        printf("  this program plans otherwise for that load: %s\n", j->differs);
+}
+
 static size_t weight_bytes(const ph_weights *w) {
     size_t sum = 0;
     for (size_t i = 0; i < w->n; i++) sum += w->at[i].n_bytes;
@@ -66,9 +96,11 @@ static void print_model(const ph_model *m) {
           weight_bytes(w) + (m->source.has_mmproj ? weight_bytes(ph_source_vision_weights(&m->source)) : 0));
     printf("%s\n  family       %s (%s)\n  container    %s, %zu tensors, %s\n", m->source.path,
            m->family->name, m->family->source,
-           m->source.is_gguf      ? "GGUF"
-           : m->source.hf.carrier ? "GGUF with Hugging Face names"
-                                  : "safetensors",
+           m->source.bundle.version && m->source.is_gguf ? "bundle of GGUF files"
+           : m->source.bundle.version                    ? "bundle with Hugging Face names"
+           : m->source.is_gguf                           ? "GGUF"
+           : m->source.hf.carrier                        ? "GGUF with Hugging Face names"
+                                                         : "safetensors",
            w->n, size);
     printf("  language     %s: %d layers, d %d, %d heads (%d kv) of %d, ff %d, vocabulary %d%s, made for %d "
            "tokens\n",
@@ -155,6 +187,23 @@ static json_t *phases_json(const ph_plan *p) {
     return o;
 }
 
+static json_t *kept_json(const job *j) {
+    const ph_load *l = &j->kept.load;
+    json_t *o = json_pack("{sI}", "version", (json_int_t)j->cli.opened->source.bundle.version), *memory;
+    if (!j->has_kept) return o;
+    memory = ph_cli_memory_json(&j->kept.memory);
+    json_object_del(memory, "tokenizer"); /* no part of it */
+    json_object_del(memory, "base");
+    json_object_set_new(o, "plan", memory);
+    json_object_set_new(o, "load",
+                        json_pack("{si si si si si si ss}", "context", l->context, "sequences", l->sequences,
+                                  "images", l->images, "tiles", l->tiles, "chunk", l->chunk, "threads",
+                                  l->threads, "isa", j->kept.isa));
+    json_object_set_new(o, "same", json_boolean(j->is_same));
+    if (!j->is_same) json_object_set_new(o, "differs", json_string(j->differs));
+    return o;
+}
+
 static void print_json(const job *j, int fits) {
     const ph_model *m = j->cli.opened;
     const ph_load  *l = &j->plan.load;
@@ -164,6 +213,7 @@ static void print_json(const job *j, int fits) {
                           "context", l->context, "sequences", l->sequences, "images", l->images, "tiles",
                           l->tiles, "chunk", l->chunk, "threads", l->threads);
     json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
+    if (m->source.bundle.version) json_object_set_new(o, "bundle", kept_json(j));
     if (m->video_recipe.kind) json_object_set_new(o, "video_decoder", ph_cli_decoder_json(&j->cli));
     json_object_set_new(o, "fits", j->budget ? json_boolean(fits) : json_null());
     if (j->budget) json_object_set_new(o, "budget", json_integer((json_int_t)j->budget));
@@ -216,6 +266,19 @@ static ph_rc check_forms(const job *j, ph_err *err) {
     return PH_OK;
 }
 
+/* The plan in a bundle beside one made here, for the same load, whatever the options say. */
+static ph_rc compare_kept(job *j, ph_err *err) {
+    const ph_model *m = j->cli.opened;
+    if (!m->source.bundle.version) return PH_OK;
+    PH_TRY(ph_bundle_plan_read(&j->kept, &m->source.bundle.own, &j->has_kept, err));
+    if (!j->has_kept) return PH_OK;
+    PH_TRY(ph_bundle_plan_make(&j->now, m, j->kept.load.threads, j->cli.session.isa, err));
+    /* With --no-mmap and --mlock the weights are the whole files. */
+    if (m->whole_bytes) j->now.memory.weights = j->kept.memory.weights;
+    j->is_same = ph_bundle_plan_same(&j->kept, &j->now, j->differs, sizeof j->differs);
+    return PH_OK;
+}
+
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(check_forms(j, err));
     if (j->size)
@@ -229,12 +292,14 @@ static ph_rc work(job *j, ph_err *err) {
     if (j->is_graph || j->is_svg || j->graph) return print_graph(j, err);
     PH_TRY(count_tokens(j, err));
     PH_TRY(ph_session_plan(j->cli.opened, &j->cli.session, &j->plan, err));
+    PH_TRY(compare_kept(j, err));
     if (!j->cli.is_json) {
         print_model(j->cli.opened);
         if (j->shows_tensors) print_tensors(ph_source_weights(&j->cli.opened->source));
         if (j->shows_tensors && j->cli.opened->source.has_mmproj)
             print_tensors(ph_source_vision_weights(&j->cli.opened->source));
         print_memory(j);
+        print_kept(j);
     }
     return judge(j, err);
 }
@@ -284,12 +349,14 @@ const ph_command ph_command_inspect = {
     .name = "inspect",
     .summary = "what is in a model, which memory it needs, will it fit",
     .usage = "[MODEL] [--memory SIZE] | --known",
-    .about =
-        "Opens a model's tables, builds and checks its graphs against the weights, and adds up what "
-        "answering would\n"
-        "hold at its peak, by kind. No weight is read. The load that the figure is for stands beside it.\n\n"
-        "  pinhole inspect SmolVLM-256M/ --memory 1.8GB -c 2048\n"
-        "  pinhole inspect vision.onnx --axis batch=4\n"
-        "  pinhole inspect --graph vision --svg > vision.svg",
+    .about = "Opens a model's tables, builds and checks its graphs against the weights, and adds up what "
+             "answering would\n"
+             "hold at its peak, by kind. No weight is read, but of a bundle without --trust. The load that "
+             "the figure "
+             "is for\n"
+             "stands beside it.\n\n"
+             "  pinhole inspect SmolVLM-256M/ --memory 1.8GB -c 2048\n"
+             "  pinhole inspect vision.onnx --axis batch=4\n"
+             "  pinhole inspect --graph vision --svg > vision.svg",
     .run = run,
 };

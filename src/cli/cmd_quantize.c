@@ -44,7 +44,7 @@ static ph_rc work(job *j, ph_err *err) {
     PH_TRY(ph_arena_open_growing(&j->arena, 16 << 10, err));
     if (j->recipe) PH_TRY(read_recipe(j, err));
     PH_TRY(read_type(j, err));
-    j->c.to_gguf = is_file(j);
+    j->c.to_gguf = j->c.is_bundle || is_file(j);
     PH_TRY(ph_convert_run(&j->c, &report, err));
     ph_cli_convert_report(&j->c, &report, j->is_json);
     return PH_OK;
@@ -60,6 +60,10 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.recipe},
         {"--mmproj-out", 0, "FILE", "of a directory: where the vision part goes", PH_OPTION_TEXT,
          &j.c.mmproj_out},
+        {"--mmproj", 0, "FILE", "with --bundle: the vision part of a .gguf model", PH_OPTION_TEXT,
+         &j.c.mmproj},
+        {"--bundle", 0, NULL, "write a bundle: one sealed file with all parts", PH_OPTION_FLAG,
+         &j.c.is_bundle},
         {"--names", 0, "WHOSE", PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &j.names},
         {"--shard-size", 0, "SIZE", "of a directory to write: largest file (5GB); 0: one, however large",
          PH_OPTION_SIZE, &j.c.shard_bytes},
@@ -78,6 +82,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     if (is_over) return PH_OK;
     if (o.rest.n != 1 || !j.c.out)
         return PH_FAIL(err, PH_EUSAGE, "one model to read and -o PATH to write are wanted");
+    if (j.c.mmproj && !j.c.is_bundle)
+        return PH_FAIL(err, PH_EUSAGE, "--mmproj goes with --bundle: else a file is quantised by itself");
     if (!j.to && !j.recipe) return PH_FAIL(err, PH_EUSAGE, "--to TYPE, --recipe FILE or both are wanted");
     j.c.in = o.rest.at[0];
     j.c.types = &j.types;
@@ -94,14 +100,15 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
 const ph_command ph_command_quantize = {
     .name = "quantize",
     .summary = "weights into block types or int8, by one type or a recipe",
-    .usage = "IN -o OUT.gguf|DIR --to TYPE [--recipe FILE]",
+    .usage = "IN -o OUT.gguf|DIR --to TYPE [--recipe FILE] [--bundle]",
     .about =
-        "Reads a GGUF file or a Hugging Face directory and writes GGUF. Norms and biases stay f32, "
-        "convolutions and\n"
-        "position tables are left as they are, the output matrix gets at least q6_k. Rows that are no "
-        "whole blocks of\n"
-        "the type get a finer one. A recipe's first rule whose pattern (* and ?) matches a tensor's "
-        "name decides.\n\n"
+        "Reads a GGUF file, a Hugging Face directory or a bundle and writes GGUF: of a bundle the files that "
+        "it is made\n"
+        "of, or with --bundle a bundle. Norms and biases stay f32, convolutions and position tables are left "
+        "as they\n"
+        "are, the output matrix gets at least q6_k. Rows that are no whole blocks of the type get a finer "
+        "one. A recipe's\n"
+        "first rule whose pattern (* and ?) matches a tensor's name decides.\n\n"
         "int8 is bytes with a scale a row, of what Linears multiply by: under Hugging Face's names, into a "
         "directory\n"
         "(compressed-tensors) or a .gguf that carries one. Tables and the head stay as they are.\n\n"

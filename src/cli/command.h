@@ -123,6 +123,7 @@ typedef struct ph_cli {
     const atomic_int  *cancel;       /* of the command, or NULL */
     int                is_json, is_quiet;
     int                is_locked, is_read_whole, reads_no_ahead; /* --mlock --no-mmap --no-read-ahead */
+    int                is_trusted;                               /* --trust */
     int                is_shown_only; /* the command runs no model: such options count for plans only */
     const char        *system;
     /* what open makes of them */

@@ -54,6 +54,21 @@ static ph_rc check_types_of_dir(const ph_convert *c, ph_err *err) {
     return coarse ? PH_FAIL(err, PH_EUSAGE, "safetensors have no name for %s: a .gguf has",
                             ph_dtype_name(*coarse))
                   : PH_OK;
+static ph_rc unsupported(const ph_convert *c, ph_container what, ph_err *err) {
+    return PH_FAIL(err, PH_EUNSUP,
+                   "%.200s is of kind %s; Hugging Face directories and GGUF files are converted", c->in,
+                   ph_container_name(what));
+}
+
+/* Every checkpoint becomes a bundle in one way. */
+static ph_rc run_bundle(const ph_convert *c, ph_container what, ph_convert_report *report, ph_err *err) {
+    if (c->mmproj_out)
+        return PH_FAIL(err, PH_EUSAGE, "--mmproj-out goes with --to gguf: a bundle holds its vision part");
+    if (c->names)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--names goes with --to gguf: a bundle keeps the names of what it is made from");
+    if (what == PH_CONTAINER_HFDIR || what == PH_CONTAINER_GGUF) return ph_convert_to_bundle(c, report, err);
+    return unsupported(c, what, err);
 }
 
 ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err) {
@@ -69,6 +84,7 @@ ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err
                        "--mmproj-out goes with a .gguf to write: a directory holds its vision part");
     if (what == PH_CONTAINER_HFDIR && c->mmproj)
         return PH_FAIL(err, PH_EUSAGE, "--mmproj goes with a .gguf: a directory holds its vision part");
+    if (c->is_bundle) return run_bundle(c, what, report, err);
     if (!c->to_gguf && ph_recipe_has_int8(c->types) &&
         (what == PH_CONTAINER_GGUF || what == PH_CONTAINER_HFDIR))
         return ph_convert_int8_to_hf(c, report, err);
@@ -76,7 +92,5 @@ ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err
         return c->to_gguf ? ph_convert_gguf_again(c, report, err) : ph_convert_to_hf(c, report, err);
     if (what == PH_CONTAINER_HFDIR)
         return c->to_gguf ? ph_convert_to_gguf(c, report, err) : ph_convert_hf_again(c, report, err);
-    return PH_FAIL(err, PH_EUNSUP,
-                   "%.200s is of kind %s; Hugging Face directories and GGUF files are converted", c->in,
-                   ph_container_name(what));
+    return unsupported(c, what, err);
 }

@@ -1,7 +1,8 @@
 /* convert.h - checkpoints from one container to another, and weights into block types or int8.
  *
  *     Hugging Face directory ─┐            ┌─► .gguf (+ the vision part's own), or one carrying the directory
- *     .gguf (+ mmproj)       ─┴─ convert ──┴─► Hugging Face directory
+ *     .gguf (+ mmproj)       ─┼─ convert ──┼─► Hugging Face directory
+ *     bundle                 ─┘            └─► bundle: one sealed file (formats/bundle.h)
  *
  * Weights stream: a few megabytes are held, whatever the model's size.  Nothing
  * is lost on the way: what the other container has no place for (names and types
@@ -30,10 +31,12 @@ typedef enum ph_convert_names {
 } ph_convert_names;
 
 typedef struct ph_convert {
-    const char            *in, *mmproj; /* as -m and --mmproj; mmproj NULL: none */
-    const char            *out;         /* a .gguf, or a directory that is made if it is not there */
-    const char            *mmproj_out;  /* NULL: "mmproj-" in front of out's name */
-    int                    to_gguf;     /* else a Hugging Face directory */
+    const char *in, *mmproj;      /* as -m and --mmproj; mmproj NULL: none */
+    const char *out;              /* a .gguf, or a directory that is made if it is not there */
+    const char *mmproj_out;       /* NULL: "mmproj-" in front of out's name */
+    int         to_gguf;          /* else a Hugging Face directory */
+    int         is_bundle;        /* with to_gguf: one sealed file with all parts, and the plan of memory for
+                                   * `threads` */
     ph_convert_names       names; /* of a GGUF file made from a directory, or from a file that carries one */
     const ph_recipe_types *types;
     const char            *recipe;      /* the file that types came from, never written to; NULL: none */

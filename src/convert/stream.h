@@ -67,6 +67,10 @@ ph_rc ph_convert_may_write(const ph_convert *c, const char *path, ph_err *err);
 
 /* PH_EUNSUP: c->in has the field's names, and they have no place for scales. */
 ph_rc ph_convert_no_int8(const ph_convert *c, ph_err *err);
+/* convert/to_bundle.c: any checkpoint into a bundle; one more way to write what is in a stream.  meta gets
+ * the keys of a bundle.  Errors: those of opening, and PH_EUNSUP two tensors of one name. */
+ph_rc ph_convert_to_bundle(const ph_convert *c, ph_convert_report *report, ph_err *err);
+ph_rc ph_convert_write_bundle(ph_stream *s, const char *path, ph_gguf_meta *meta, ph_err *err);
 
 /* convert/to_gguf.c, to_hf.c */
 ph_rc ph_convert_to_gguf(const ph_convert *c, ph_convert_report *report, ph_err *err);
@@ -93,7 +97,9 @@ ph_rc ph_convert_put_originals(ph_gguf_meta *meta, const ph_hfdir *hf, const cha
                                const ph_int8_config *config, ph_err *err);
 int   ph_convert_is_of_the_file(const char *key);
 void  ph_convert_note_fall_back(ph_convert_report *report, const char *name);
-ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err);
+ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, ph_gguf_meta *meta, ph_err *err);
+/* All tensors of g with the types that c asks for. */
+ph_rc ph_convert_add_again(ph_stream *s, const ph_gguf *g, ph_err *err);
 /* And those of directories: the bytes of one small file, the small files of the folder c->in but `without`
  * (NULL: all; to_hf.c); a whole directory s->c->out, small files by `put` (into c->out, a folder apart), then
  * the weights (stage.c).  Errors: PH_EUSAGE the directory holds a file of a model that would stay; PH_EIO;

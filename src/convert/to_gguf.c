@@ -3,11 +3,13 @@
  *     directory ─┬ export.h: rows, keys ── tokenizer ── originals ──► language file, vision file
  *                └ no names for all of it: carry.c ─────────────────► one file
  *     GGUF file ── keys as they stand ──────────────────────────────► one file, other types
+ *     bundle of GGUF files ── the same of each part ────────────────► language file, vision file
  *
  * From a directory the family must be known; from a file nothing need be understood, unless it carries one.
  */
 #include "convert/stream.h"
 
+#include "formats/bundle.h"
 #include "formats/carried.h"
 #include "model/export.h"
 #include "text/tokexport.h"
@@ -64,8 +66,9 @@ static ph_dtype choose(const ph_stream *s, const char *name, const ph_weight *fr
     return type;
 }
 
-ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, const ph_gguf_meta *meta, ph_err *err) {
+ph_rc ph_convert_write_gguf(ph_stream *s, const char *path, ph_gguf_meta *meta, ph_err *err) {
     ph_producer p;
+    if (s->c->is_bundle) return ph_convert_write_bundle(s, path, meta, err);
     PH_TRY(ph_stream_ready(s, &p, err));
     return ph_gguf_write(path, meta, s->to, s->n, &p, err);
 }
@@ -270,43 +273,70 @@ int ph_convert_is_of_the_file(const char *key) {
            !strncmp(key, "split.", 6);
 }
 
-static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_gguf *g, ph_arena *arena,
-                   ph_err *err) {
+ph_rc ph_convert_add_again(ph_stream *s, const ph_gguf *g, ph_err *err) {
+    int has_output = ph_weights_find(&g->weights, "output.weight") != NULL;
+    for (size_t i = 0; i < g->weights.n; i++) {
+        const ph_weight *from = &g->weights.at[i];
+        PH_TRY(ph_stream_add(s, from->name, choose(s, from->name, from, 0, 1, has_output), from, 0, 0, err));
+    }
+    return PH_OK;
+}
+
+static ph_rc again(const ph_convert *c, ph_convert_report *report, const ph_gguf *g, const char *path,
+                   ph_arena *arena, ph_err *err) {
     ph_gguf_meta meta = {.alignment = (uint32_t)g->alignment};
     ph_stream    s = {0};
-    int          has_output = ph_weights_find(&g->weights, "output.weight") != NULL;
     ph_rc        rc = ph_stream_open(&s, c, report, g->weights.n, arena, err);
-    for (size_t i = 0; i < g->weights.n && !rc; i++) {
-        const ph_weight *from = &g->weights.at[i];
-        rc = ph_stream_add(&s, from->name, choose(&s, from->name, from, 0, 1, has_output), from, 0, 0, err);
-    }
+    if (!rc) rc = ph_convert_add_again(&s, g, err);
     for (size_t i = 0; i < g->n_kv && !rc; i++)
         if (!ph_convert_is_of_the_file(g->kv[i].key)) ph_gguf_put_copy(&meta, &g->kv[i]);
     if (!rc) {
+        if (g->alignment != 32 && !ph_gguf_find(g, PH_GGUF_ALIGNMENT_KEY)) /* a part of a bundle */
+            ph_gguf_put_int(&meta, PH_GGUF_ALIGNMENT_KEY, PH_GGUF_U32, (int64_t)g->alignment);
         ph_convert_put_type(&meta, &s);
-        rc = ph_convert_write_gguf(&s, c->out, &meta, err);
+        rc = ph_convert_write_gguf(&s, path, &meta, err);
     }
     ph_stream_close(&s);
     ph_gguf_meta_close(&meta);
     return rc;
 }
 
+static ph_rc check_again(const ph_convert *c, const ph_bundle *b, ph_err *err) {
+    if (c->names == PH_CONVERT_NAMES_HF)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "%.200s has the field's names: --names huggingface wants a directory (--to safetensors "
+            "makes one)",
+            c->in);
+    if (c->mmproj_out && !b->has_vision)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--mmproj-out goes with a directory: %.200s is one file, and stays one", c->in);
+    return PH_OK;
+}
+
+/* A bundle becomes the files that it was made of. */
+static ph_rc parts_again(const ph_convert *c, ph_convert_report *report, const ph_bundle *b, const ph_gguf *g,
+                         const ph_gguf *vision, ph_arena *arena, ph_err *err) {
+    PH_TRY(check_again(c, b, err));
+    PH_TRY(ph_bundle_check(b, err));
+    if (b->has_vision) {
+        PH_TRY(vision_path(c, report->mmproj_out, err));
+        PH_TRY(ph_convert_may_write(c, report->mmproj_out, err));
+    }
+    PH_TRY(again(c, report, g, c->out, arena, err));
+    return b->has_vision ? again(c, report, vision, report->mmproj_out, arena, err) : PH_OK;
+}
+
 ph_rc ph_convert_gguf_again(const ph_convert *c, ph_convert_report *report, ph_err *err) {
-    ph_gguf  g = {0};
-    ph_arena arena = {0};
+    ph_gguf   g = {0}, vision = {0};
+    ph_bundle b = {0};
+    ph_arena  arena = {0};
     PH_TRY(ph_arena_open_growing(&arena, 64 << 10, err));
     ph_rc rc = ph_gguf_open(&g, c->in, &arena, err);
-    int   is_carried = !rc && ph_carried_is(&g);
-    if (!rc && !is_carried && c->names == PH_CONVERT_NAMES_HF)
-        rc = PH_FAIL(err, PH_EUSAGE,
-                     "%.200s has the field's names: --names huggingface wants a directory (--to safetensors "
-                     "makes one)",
-                     c->in);
-    if (!rc && !is_carried && c->mmproj_out)
-        rc = PH_FAIL(err, PH_EUSAGE, "--mmproj-out goes with a directory: %.200s is one file, and stays one",
-                     c->in);
+    if (!rc) rc = ph_bundle_open(&b, &g, &vision, &arena, err);
+    int is_carried = !rc && ph_carried_is(&g);
     if (!rc && !is_carried && ph_recipe_has_int8(c->types)) rc = ph_convert_no_int8(c, err);
-    if (!rc && !is_carried) rc = again(c, report, &g, &arena, err);
+    if (!rc && !is_carried) rc = parts_again(c, report, &b, &g, &vision, &arena, err);
     ph_gguf_close(&g);
     ph_arena_close(&arena);
     return is_carried ? ph_convert_to_gguf(c, report, err) : rc;

@@ -64,12 +64,12 @@ static int is_later_part(const char *name) {
 
 static int is_model_file(const char *name, int is_vision) {
     const char *end = strrchr(name, '.');
-    return end && !strcmp(end, ".gguf") && (strncmp(name, "mmproj-", 7) == 0) == is_vision &&
-           !is_later_part(name);
+    return end && (!strcmp(end, ".gguf") || !strcmp(end, ".bundle")) &&
+           (strncmp(name, "mmproj-", 7) == 0) == is_vision && !is_later_part(name);
 }
 
-/* Its .gguf that is a vision part, or is none, into out; "": there is none.  Errors: PH_EMISMATCH there are
- * two. */
+/* Its .gguf or .bundle that is a vision part, or is none, into out; "": there is none.  Errors: PH_EMISMATCH
+ * there are two. */
 static ph_rc find_gguf(const char *dir, int is_vision, char out[4096], ph_err *err) {
     struct dirent **entry;
     char            found[256] = "";
@@ -102,7 +102,7 @@ ph_rc ph_golden_open_model(ph_model **m, const char *dir, ph_err *err) {
     if (ph_golden_has(dir, "config.json")) return ph_model_open(m, dir, NULL, err);
     PH_TRY(find_gguf(dir, 0, path, err));
     PH_TRY(find_gguf(dir, 1, mmproj, err));
-    if (!*path) return PH_FAIL(err, PH_EPATH, "%s: neither config.json nor a .gguf", dir);
+    if (!*path) return PH_FAIL(err, PH_EPATH, "%s: neither config.json nor a .gguf or .bundle", dir);
     const ph_model_options how = {.mmproj = *mmproj ? mmproj : NULL};
     return ph_model_open(m, path, &how, err);
 }

@@ -250,6 +250,7 @@ static ph_rc check_recipe(const ph_model *m, ph_err *err) {
 
 static ph_rc open_parts(ph_model *m, const char *path, const ph_model_options *o, ph_err *err) {
     PH_TRY(ph_source_open(&m->source, path, o ? o->mmproj : NULL, err));
+    if (!o || !o->is_trusted) PH_TRY(ph_bundle_check(&m->source.bundle, err));
     PH_TRY(find_families(m, err));
     PH_TRY(read_spec(m, err));
     PH_TRY(build_all(m, err));

@@ -1,8 +1,8 @@
 /* model.h - a checkpoint made ready: config understood, graphs built and checked, tokenizer and template
  * open.
  *
- * Opening maps the weights and reads none of them, unless the options say so.  Everything here is const
- * afterwards and shared by all sessions.
+ * Opening maps the weights and reads none of them, unless the options say so; those of a bundle are read
+ * once, to hold them against its seal.  Everything here is const afterwards and shared by all sessions.
  */
 #ifndef PH_MODEL_MODEL_H
 #define PH_MODEL_MODEL_H
@@ -51,10 +51,11 @@ typedef struct ph_model_options {
     int         is_locked;     /* and may not leave it (mlock) */
     int         reads_ahead;   /* mapped weights are asked for in the order of their use, by a thread */
     int         is_plan_only;  /* nothing will run: none of that is done, plans are as if it were */
+    int         is_trusted;    /* of a bundle only size and head are held against its seal, not the data */
 } ph_model_options;
 
-/* Errors: those of the readers and of ph_model_reside; PH_EUNSUP an unknown family (lists the known);
- * PH_EMISMATCH config against weights, naming the tensor and both shapes. */
+/* Errors: those of the readers, of ph_bundle_check and of ph_model_reside; PH_EUNSUP an unknown family (lists
+ * the known); PH_EMISMATCH config against weights, naming the tensor and both shapes. */
 ph_rc ph_model_open(ph_model **m, const char *path, const ph_model_options *options, ph_err *err);
 void  ph_model_close(ph_model *m);
 

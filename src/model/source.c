@@ -74,10 +74,9 @@ static ph_rc text_of(ph_source *s, const ph_gguf *g, const char *key, const char
     return PH_OK;
 }
 
-static ph_rc open_mmproj(ph_source *s, const char *path, ph_err *err) {
+static ph_rc read_mmproj(ph_source *s, ph_err *err) {
     const char *type;
     int         has_vision, is_llava, width; /* the last two: no more than their kind is wanted */
-    PH_TRY(ph_gguf_open(&s->mmproj, path, &s->arena, err));
     s->has_mmproj = 1;
     PH_TRY(text_of(s, &s->mmproj, "general.architecture", &type, err));
     if (strcmp(type, "clip"))
@@ -119,6 +118,10 @@ static ph_rc open_originals(ph_source *s, ph_err *err) {
 
 static ph_rc open_gguf(ph_source *s, const char *path, const char *mmproj, ph_err *err) {
     PH_TRY(ph_gguf_open(&s->gguf, path, &s->arena, err));
+    PH_TRY(ph_bundle_open(&s->bundle, &s->gguf, &s->mmproj, &s->arena, err));
+    if (s->bundle.version && mmproj)
+        return PH_FAIL(err, PH_EUSAGE, "%s is a bundle, with all parts of its model: leave --mmproj out",
+                       path);
     if (ph_carried_is(&s->gguf)) return open_carried(s, path, mmproj, err);
     PH_TRY(text_of(s, &s->gguf, "general.architecture", &s->type, err));
     if (!strcmp(s->type, "clip"))
@@ -126,8 +129,9 @@ static ph_rc open_gguf(ph_source *s, const char *path, const char *mmproj, ph_er
                        "%s is the vision part of a model: give the language model's file with -m and this "
                        "one with --mmproj",
                        path);
-    if (!mmproj) return PH_OK;
-    PH_TRY(open_mmproj(s, mmproj, err));
+    if (mmproj) PH_TRY(ph_gguf_open(&s->mmproj, mmproj, &s->arena, err));
+    if (!mmproj && !s->bundle.has_vision) return PH_OK;
+    PH_TRY(read_mmproj(s, err));
     return open_originals(s, err);
 }
 
@@ -173,6 +177,7 @@ void ph_source_close(ph_source *s) {
 }
 
 const char *ph_source_container(const ph_source *s) {
+    if (s->bundle.version) return "bundle";
     return s->is_gguf || s->hf.carrier ? "gguf" : "safetensors";
 }
 

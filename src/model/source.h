@@ -10,6 +10,7 @@
 #define PH_MODEL_SOURCE_H
 
 #include "base/arena.h"
+#include "formats/bundle.h"
 #include "formats/gguf.h"
 #include "formats/hfdir.h"
 #include "formats/weights.h"
@@ -23,7 +24,8 @@ typedef struct ph_source {
     ph_gguf     gguf;    /* the language model; is_gguf 0: the file that carries hf, if one does */
     ph_gguf     mmproj;  /* the vision part; has_mmproj */
     int         has_mmproj;
-    const char *type;      /* model_type, or general.architecture */
+    ph_bundle   bundle; /* the file at path, of which gguf and mmproj are parts then; version 0: it is none */
+    const char *type;   /* model_type, or general.architecture */
     const char *projector; /* GGUF: clip.projector_type of the vision part; else NULL */
     ph_storage  quant;     /* config.json's quantization_config: form (NULL: none), bits, group; no planes */
     const char *path;      /* as given */
@@ -33,11 +35,12 @@ typedef struct ph_source {
 } ph_source;
 
 /* Open a Hugging Face directory, or a GGUF file with the file of its vision part (NULL: none).
- * Errors: those of the readers; PH_EUSAGE --mmproj with a directory or a file that carries one; PH_EMISMATCH
- * an mmproj that is none. */
+ * Of a bundle the data are not held against the seal yet: ph_bundle_check.
+ * Errors: those of the readers; PH_EUSAGE --mmproj with a directory, a file that carries one, or a bundle;
+ * PH_EMISMATCH an mmproj that is none. */
 ph_rc ph_source_open(ph_source *s, const char *path, const char *mmproj, ph_err *err);
 void  ph_source_close(ph_source *s);
-/* What the bytes stand in: "gguf" or "safetensors". */
+/* What the bytes stand in: "gguf", "safetensors" or "bundle". */
 const char *ph_source_container(const ph_source *s);
 
 const ph_weights *ph_source_weights(const ph_source *s);        /* of the language model, or of everything */

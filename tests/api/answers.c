@@ -1,6 +1,10 @@
 /* answers.c - questions through the public header: the answer, its stream, its counts, what comes after. */
 #include "api_check.h"
 
+#include <unistd.h>
+
+#define BUNDLE "tests/golden/bundle/llava.bundle"
+
 typedef struct heard {
     char   text[4096];
     size_t n, n_pieces, most; /* most: pieces after which no more is wanted; 0: all are */
@@ -187,6 +191,32 @@ static void facts(const pinhole_model *m) {
     CHECK(!strcmp(version, pinhole_version()));
 }
 
+/* A bundle opens as any model; one with a wrong weight only when it is trusted. */
+static void bundles(void) {
+    static char                 bytes[1 << 20];
+    char                        path[] = "/tmp/ph-api-XXXXXX";
+    const pinhole_model_options trusting = {.size = sizeof trusting, .trust = 1};
+    pinhole_model              *m;
+    pinhole_model_facts         f = {.size = sizeof f};
+    pinhole_error               error;
+    FILE                       *from = fopen(BUNDLE, "rb");
+    int                         to = mkstemp(path);
+    CHECK(from && to >= 0);
+    size_t n = from ? fread(bytes, 1, sizeof bytes, from) : 0;
+    MUST(pinhole_model_open(&m, BUNDLE, NULL, &error));
+    MUST(pinhole_model_describe(m, &f, &error));
+    CHECK(!strcmp(f.container, "bundle") && f.has_vision);
+    pinhole_model_close(m);
+    bytes[n / 2] ^= 1;
+    CHECK(n > 100000 && write(to, bytes, n) == (ssize_t)n);
+    CHECK(pinhole_model_open(&m, path, NULL, &error) == PINHOLE_EFORMAT && !m);
+    MUST(pinhole_model_open(&m, path, &trusting, &error));
+    pinhole_model_close(m);
+    if (from) fclose(from);
+    close(to);
+    unlink(path);
+}
+
 int main(void) {
     pinhole_model        *m;
     pinhole_session      *s;
@@ -194,6 +224,7 @@ int main(void) {
     pinhole_error         error;
     size_t                n;
     unsigned char        *picture = read_file(PICTURE, &n);
+    bundles();
     MUST(pinhole_model_open(&m, MODEL, NULL, &error));
     MUST(pinhole_session_open(&s, m, NULL, &error));
     MUST(pinhole_conversation_open(&c, s, &error));

@@ -109,6 +109,21 @@ mv "$D/vlm_idefics3.mmproj.gguf" "$D/projector.mmproj.gguf"
 poke "$D/patch0.mmproj.gguf" $(($(at "$D/patch0.mmproj.gguf" clip.vision.patch_size) + 4)) '\0\0\0\0'
 poke "$D/projector.mmproj.gguf" $(($(at "$D/projector.mmproj.gguf" clip.projector_type) + 12)) 'xdefics3'
 
+# ---- bundles (all places: tests/flow/bundle.sh)
+bundle() { # NAME: a good one to spoil
+    cp tests/golden/bundle/llava.bundle "$D/bundle_$1.bundle"
+    chmod u+w "$D/bundle_$1.bundle"
+    echo "$D/bundle_$1.bundle"
+}
+f=$(bundle head) && poke "$f" $(($(at "$f" llama.block_count) + 4)) '\x02'
+f=$(bundle data) && poke "$f" 300000 '\x55\xaa\x55'
+f=$(bundle seal) && poke "$f" $(($(stat -c %s "$f") - 100)) '\x55\xaa\x55'
+f=$(bundle cut) && truncate -s 507000 "$f"
+f=$(bundle short) && truncate -s 450000 "$f"
+f=$(bundle more) && printf 'garbage' >> "$f"
+f=$(bundle version) && poke "$f" $(($(stat -c %s "$f") - 16)) '\x02'
+
+
 # ---- a GGUF file that carries a directory
 carried() { # NAME: a good one to spoil
     cp tests/golden/carried/clip.gguf "$D/carried_$1.gguf"

@@ -1,20 +1,20 @@
 #!/bin/bash
 # The public gguf package reads what we convert and quantise, and we read what it writes.  Needs python3 with pip and a
-# network for gguf and numpy.
+# network for gguf, numpy and xxhash.
 : "${PINHOLE:=build/pinhole}" "${BUILD:=build}"
 export PYTHONDONTWRITEBYTECODE=1
 python=$BUILD/system-venv/bin/python
-if ! "$python" -c 'import gguf, numpy' 2> /dev/null; then
-    python3 -m venv "$BUILD/system-venv" && "$BUILD/system-venv/bin/pip" -q install gguf==0.19.0 numpy || { echo "cannot install gguf and numpy"; exit 77; }
+if ! "$python" -c 'import gguf, numpy, xxhash' 2> /dev/null; then
+    python3 -m venv "$BUILD/system-venv" && "$BUILD/system-venv/bin/pip" -q install gguf==0.19.0 numpy xxhash || { echo "cannot install gguf, numpy and xxhash"; exit 77; }
 fi
 D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 passed=0 failed=0
 set=tests/golden/set/models
-# Every model of the set as a carried directory, and under the field's names all that have them (as tests/flow/convert.sh).
+# Every model of the set as a carried directory and as a bundle, and under the field's names all that have them (as tests/flow/convert.sh).
 rows=()
 for model in "$set"/*; do
-    rows+=("gguf_carried:${model##*/}")
+    rows+=("gguf_carried:${model##*/}" "gguf_bundle:${model##*/}")
     case ${model##*/} in
     align_clip | align_siglip | speech_whisper | llm_phi3_longrope | vlm_blip2 | vlm_idefics1 | vlm_mllama) ;;
     *) rows+=("gguf_roundtrip:${model##*/}") ;;

@@ -47,7 +47,7 @@ void test_golden_model_files(void) {
         {{"a.gguf", "mmproj-a.gguf", "mmproj-b.gguf"},
          PH_EMISMATCH,
          {"two vision files", "mmproj-a.gguf", "mmproj-b.gguf"}},
-        {{"mmproj-a.gguf"}, PH_EPATH, {"neither config.json nor a .gguf"}},
+        {{"mmproj-a.gguf"}, PH_EPATH, {"neither config.json nor a .gguf or .bundle"}},
         {{NULL}, PH_EPATH, {"neither config.json nor a .gguf"}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
