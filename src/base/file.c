@@ -128,8 +128,14 @@ enum { PAGE = 4096, COPY_PIECE = 4 << 20, HUGE_PAGE = 2 << 20 };
 
 void ph_file_forget_part(const ph_file *f, size_t from, size_t n) {
     size_t begin = (from + PAGE - 1) / PAGE * PAGE, end = (from + n) / PAGE * PAGE;
-    if (f->is_loaded || !f->bytes || from + n > f->n || begin >= end) return;
+    if (f->is_loaded || !f->bytes || from > f->n || n > f->n - from || begin >= end) return;
     madvise((void *)(uintptr_t)(f->bytes + begin), end - begin, MADV_DONTNEED);
+}
+
+void ph_file_want_part(const ph_file *f, size_t from, size_t n) {
+    size_t begin = from / PAGE * PAGE;
+    if (f->is_loaded || !f->bytes || from > f->n || n > f->n - from) return;
+    madvise((void *)(uintptr_t)(f->bytes + begin), from + n - begin, MADV_WILLNEED);
 }
 
 /* Anonymous memory that stands to huge pages as `beside` does, so that moving it there splits none. */

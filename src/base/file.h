@@ -56,6 +56,8 @@ ph_rc ph_file_open_text(ph_file *f, const char *path, size_t most, ph_err *err);
 void ph_file_forget(const ph_file *f, size_t n);
 /* The same of the whole pages within [from, from + n). */
 void ph_file_forget_part(const ph_file *f, size_t from, size_t n);
+/* The kernel is asked for bytes [from, from + n), all at once, before they are touched.  Advice, as above. */
+void ph_file_want_part(const ph_file *f, size_t from, size_t n);
 
 int ph_name_ends_with(const char *name, const char *tail);
 int ph_path_is_dir(const char *path);

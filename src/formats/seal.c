@@ -128,6 +128,8 @@ typedef struct check {
     atomic_size_t  bad; /* the first piece that is not right; n_pieces: none yet */
 } check;
 
+enum { WANTED = 128 << 10 }; /* what a fault brings anyway */
+
 static size_t begin_of(const ph_seal *s, size_t i) {
     return s->head + (i ? (size_t)u64_at(s->piece + (i - 1) * PH_SEAL_ROW) : 0);
 }
@@ -139,6 +141,7 @@ static void check_pieces(void *arg, size_t from, size_t to, int worker) {
     for (size_t i = from; i < to; i++) {
         size_t begin = begin_of(s, i), n = begin_of(s, i + 1) - begin, bad = atomic_load(&c->bad);
         if (i > bad) return;
+        if (c->f && n >= WANTED) ph_file_want_part(c->f, begin, n);
         int is_right = is_digest_of(s->piece + i * PH_SEAL_ROW + 8, s->bytes + begin, n);
         while (!is_right && i < bad && !atomic_compare_exchange_weak(&c->bad, &bad, i)) continue;
         /* Read once, and not part of what the process holds. */

@@ -81,6 +81,35 @@ void test_ahead_cancelled(void) {
     CHECK_SAY(n_short > 0, "%d of 20 were still reading", n_short);
 }
 
+/* Pages that were touched go back, those that are wanted are not touched, and all is readable as before. */
+void test_file_parts(void) {
+    ph_file f, loaded = {.is_loaded = 1};
+    ph_mem  before, touched, after;
+    file_of(&f, SIZE, SIZE);
+    ph_file_forget_part(&f, 0, SIZE);
+    CHECK(ph_mem_read(&before));
+    ph_file_want_part(&f, 1000, SIZE - 1000);
+    CHECK(ph_mem_read(&after));
+    CHECK_SAY(after.rss_file < before.rss_file + (1 << 20), "%zu then %zu: pages were touched",
+              before.rss_file, after.rss_file);
+    CHECK(is_as_written(&f) && ph_mem_read(&touched));
+    CHECK(touched.rss_file >= before.rss_file + (4 << 20));
+    ph_file_forget_part(&f, 5, SIZE - 10);
+    CHECK(ph_mem_read(&after));
+    CHECK_SAY(after.rss_file + (4 << 20) <= touched.rss_file, "%zu then %zu", touched.rss_file,
+              after.rss_file);
+    CHECK(is_as_written(&f));
+    /* Nothing that is no part of it. */
+    ph_file_forget_part(&f, SIZE, 1);
+    ph_file_forget_part(&f, 1, SIZE_MAX);
+    ph_file_want_part(&f, SIZE + 1, 0);
+    ph_file_want_part(&f, 4096, SIZE);
+    ph_file_forget_part(&loaded, 0, 0);
+    ph_file_want_part(&(ph_file){0}, 0, 0);
+    CHECK(is_as_written(&f));
+    ph_file_close(&f);
+}
+
 void test_file_load(void) {
     ph_file f, none = {0};
     ph_mem  mapped, loaded, after;

@@ -1,4 +1,5 @@
 /* bundle_test.c - sealed files: every byte counts, and parts come out as they went in. */
+#include "base/mem.h"
 #include "formats/bundle.h"
 #include "formats/gguf_write.h"
 #include "tests/unit/formats/formats_test.h"
@@ -180,6 +181,29 @@ void test_bundle_pieces(void) {
     bytes[s.head + 3] ^= 1; /* the first of two is named, whoever meets it */
     snprintf(part, sizeof part, "token_embd.weight (bytes %zu to", s.head);
     ft_expect("the first piece", judge(bytes, n, &err), PH_EFORMAT, &err, part);
+    free(bytes);
+}
+
+/* What the check has read is no part of the process afterwards. */
+void test_bundle_gives_pages_back(void) {
+    char      folder[64], path[96];
+    size_t    n;
+    uint8_t  *bytes = make(&(how){.large = sizeof numbers}, &n);
+    ph_arena  arena = ft_arena();
+    ph_gguf   g = {0}, vision;
+    ph_bundle b = {0};
+    ph_mem    before, after;
+    ph_err    err = {0};
+    ft_folder(folder);
+    snprintf(path, sizeof path, "%s/b", folder);
+    CHECK(ft_save(path, bytes, n) && !ph_gguf_open(&g, path, &arena, &err) &&
+          !ph_bundle_open(&b, &g, &vision, &arena, &err) && b.version);
+    CHECK(ph_mem_read(&before) && !ph_bundle_check(&b, &err) && ph_mem_read(&after));
+    CHECK_SAY(after.rss_file <= before.rss_file + (256 << 10), "%zu then %zu", before.rss_file,
+              after.rss_file);
+    ph_gguf_close(&g);
+    ft_remove(folder);
+    ph_arena_close(&arena);
     free(bytes);
 }
 
