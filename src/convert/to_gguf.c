@@ -308,6 +308,9 @@ static ph_rc check_again(const ph_convert *c, const ph_bundle *b, ph_err *err) {
             "%.200s has the field's names: --names huggingface wants a directory (--to safetensors "
             "makes one)",
             c->in);
+    if (c->mmproj && b->version)
+        return PH_FAIL(err, PH_EUSAGE, "%.200s is a bundle, with all parts of its model: leave --mmproj out",
+                       c->in);
     if (c->mmproj_out && !b->has_vision)
         return PH_FAIL(err, PH_EUSAGE,
                        "--mmproj-out goes with a directory: %.200s is one file, and stays one", c->in);

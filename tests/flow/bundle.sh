@@ -106,6 +106,8 @@ for m in llm_qwen2_tied vlm_llava15 vlm_idefics3 vlm_gemma3 vlm_internvl vlm_qwe
         ;;
     esac
 done
+ok "carried, to a file with names" "$P" convert "$D/set/models/vlm_qwen25vl/m.bundle" -o "$D/f.gguf" --to gguf --names gguf -q
+ok "carried, to a file with names" same "$(ids -m $S/models/vlm_qwen25vl --image $S/images/scene.png)" "$(ids -m "$D/f.gguf" --mmproj "$D/mmproj-f.gguf" --image $S/images/scene.png)"
 ok "tokens" same "$("$P" tokenize -m $S/models/vlm_qwen25vl -p 'a red cup')" "$("$P" tokenize -m "$D/n.bundle.gguf" -p 'a red cup')"
 ok "quantised into a bundle" "$P" quantize $S/models/vlm_qwen25vl -o "$D/q.bundle" --to q8_0 --bundle -q
 ok "quantised into a bundle: answers" test -n "$(ids -m "$D/q.bundle" --image $S/images/scene.png)"
@@ -161,6 +163,7 @@ head -c 100 "$G" > "$D/bad.bundle" && bad "cut in the keys" "bytes"
 # ---- wrong usage
 for line in "run -m $G --mmproj tests/golden/gguf/vlm_llava15.mmproj.gguf -p x" "convert $S/models/vlm_llava15 -o $D/x --to bundle --names gguf" \
     "convert $S/models/vlm_llava15 -o $D/x --to bundle --mmproj-out $D/y" "convert $G -o $G --to bundle" "convert $G -o $D/x --to parcel" \
+    "convert $G --mmproj $G -o $D/x.gguf --to gguf" "convert $D/c.bundle --mmproj $G -o $D/x --to safetensors" \
     "quantize $S/models/vlm_llava15 --mmproj $G -o $D/x --to q8_0"; do
     # shellcheck disable=SC2086
     refused "usage: $line" 2 "" "$P" $line
