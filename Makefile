@@ -115,6 +115,9 @@ setup: ## install the libraries that are missing (says so first)
 setup-test: ## the same, with the tools that the tests use
 	@tools/setup.sh test
 
+ort: ## ONNX Runtime's library, fetched by pip, checked and unpacked into $(BUILD)/ort
+	@tools/ort.sh $(BUILD)
+
 ## ---- test
 
 # One unit program a room: tests/unit/ROOM/*.c with its own tests.def, linked with that room and the floors below.
@@ -136,6 +139,7 @@ check: $(BUILD)/ph-check ## every kernel of every instruction set against its de
 
 test: ## everything below, and more; ends with "N passed, M failed" (set-up included)
 	@tools/setup.sh test
+	@tools/ort.sh $(BUILD) || echo "tests with ONNX Runtime are skipped"
 	@MAKE="$(MAKE)" CC="$(CC)" CLANG="$(CLANG)" BUILD="$(BUILD)" JOBS="$(JOBS)" ROOMS="$(UNITS)" tools/test.sh
 
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -199,6 +203,7 @@ format-check: ## or only say what differs
 ## ---- install
 
 SHARE  = $(DESTDIR)$(PREFIX)/share/pinhole
+ORT    = $(DESTDIR)$(PREFIX)/lib/pinhole/ort
 MODELS = $(sort $(wildcard models/*/*))
 install: build ## library, header, pkg-config file, man pages, command, built-in model
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig \
@@ -215,6 +220,8 @@ install: build ## library, header, pkg-config file, man pages, command, built-in
 	install -m 644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 docs/man/*.3 $(DESTDIR)$(MANDIR)/man3
 	@$(foreach f,$(MODELS),install -D -m 644 $f $(SHARE)/$f &&) echo "built-in model: $(SHARE)/models"
+	@if [ -e $(BUILD)/ort/libonnxruntime.so ]; then install -d $(ORT) && install -m 755 $(BUILD)/ort/*.so $(ORT) && \
+	    install -m 644 $(BUILD)/ort/LICENSE $(BUILD)/ort/ThirdPartyNotices.txt $(ORT) && echo "ONNX Runtime: $(ORT)"; fi
 # The loader finds a new library in /usr/local/lib by its cache only.
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && command -v ldconfig > /dev/null; then ldconfig; fi
 uninstall: ## take all of that away again
@@ -222,12 +229,12 @@ uninstall: ## take all of that away again
 	    $(addprefix $(DESTDIR)$(LIBDIR)/,libpinhole.a libpinhole.so libpinhole.so.$(SOVER) libpinhole.so.$(VERSION) pkgconfig/pinhole.pc) \
 	    $(addprefix $(DESTDIR)$(MANDIR)/man1/,$(notdir $(wildcard docs/man/*.1))) \
 	    $(addprefix $(DESTDIR)$(MANDIR)/man3/,$(notdir $(wildcard docs/man/*.3)))
-	rm -rf $(SHARE)
+	rm -rf $(SHARE) $(DESTDIR)$(PREFIX)/lib/pinhole
 
 clean: ## remove $(BUILD)
 	rm -rf $(BUILD)
 
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*/*/src/*' 2>/dev/null)
-.PHONY: FORCE all help build libraries-there objects run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
+.PHONY: FORCE all help build libraries-there objects ort run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
         check test asan tsan arm64-check fuzz fuzz-lib fuzz-programs flow test-real test-system soak bench mutate \
         check-style format format-check install uninstall clean

@@ -9,6 +9,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 [ -n "$ROOMS" ] || ROOMS=$(for d in tests/unit/*/tests.def; do basename "$(dirname "$d")"; done)
 logs=$BUILD/test
 mkdir -p "$logs"
+# One copy for the programs of every build folder.
+[ -n "${PINHOLE_ORT:-}" ] || [ ! -e "$BUILD/ort/libonnxruntime.so" ] || export PINHOLE_ORT="$(realpath "$BUILD")/ort"
 total_passed=0 total_failed=0 began=$SECONDS
 picks=("$@")
 

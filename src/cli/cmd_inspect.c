@@ -16,7 +16,7 @@ typedef struct job {
     ph_cli         cli;
     uint64_t       budget;
     const char    *dot, *graph, *size, *axes;
-    int            is_graph, is_svg, shows_tensors, is_known;
+    int            is_graph, is_svg, shows_tensors, is_known, is_engines;
     ph_plan        plan;
     ph_bundle_plan kept, now; /* of a bundle: the plan in it, and the same made here */
     int            has_kept, is_same;
@@ -319,6 +319,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          PH_OPTION_TEXT, &j.axes},
         {"--known", 0, NULL, "no model: what this program knows (families, block types, tokenizers ...)",
          PH_OPTION_FLAG, &j.is_known},
+        {"--engines", 0, NULL,
+         "no model: engines and execution providers, which are here, and why others are not", PH_OPTION_FLAG,
+         &j.is_engines},
         {"--tensors", 0, NULL, "list the tensors", PH_OPTION_FLAG, &j.shows_tensors},
         {"--dot", 0, NULL, "print a graph for Graphviz instead: pipe it to `dot -Tsvg`", PH_OPTION_FLAG,
          &j.is_graph},
@@ -334,8 +337,12 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_options o = {.group = {own, model, session}, .n_groups = 3};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
-    if (j.is_known && (o.rest.n || j.cli.model))
-        return PH_FAIL(err, PH_EUSAGE, "--known is about the program: give no model with it");
+    if ((j.is_known || j.is_engines) && (o.rest.n || j.cli.model))
+        return PH_FAIL(err, PH_EUSAGE, "%s is about the program: give no model with it",
+                       j.is_known ? "--known" : "--engines");
+    if (j.is_known && j.is_engines)
+        return PH_FAIL(err, PH_EUSAGE, "--known and --engines are two lists: one at a time");
+    if (j.is_engines) return ph_cli_engines(j.cli.is_json, err);
     if (j.is_known) return ph_cli_known(j.cli.is_json, err);
     if (o.rest.n > 1 || (o.rest.n && j.cli.model))
         return PH_FAIL(err, PH_EUSAGE, "one model is inspected at a time");
@@ -348,7 +355,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
 const ph_command ph_command_inspect = {
     .name = "inspect",
     .summary = "what is in a model, which memory it needs, will it fit",
-    .usage = "[MODEL] [--memory SIZE] | --known",
+    .usage = "[MODEL] [--memory SIZE] | --known | --engines",
     .about = "Opens a model's tables, builds and checks its graphs against the weights, and adds up what "
              "answering would\n"
              "hold at its peak, by kind. No weight is read, but of a bundle without --trust. The load that "

@@ -13,6 +13,7 @@
 typedef struct job {
     ph_verify_options how;
     const char       *kv, *unfuse, *root;
+    ph_texts          eps;
     int               is_json, is_verbose;
 } job;
 
@@ -66,9 +67,20 @@ static ph_rc settle(job *j, ph_err *err) {
     j->how.isa = getenv("PINHOLE_ISA");
     PH_TRY(ph_kernels_features(j->how.isa, &features, err));
     j->how.real_gguf = getenv("PINHOLE_REAL_GGUF");
+    j->how.ep = j->eps.at;
+    j->how.n_eps = j->eps.n;
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))
         return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", j->kv);
     return ph_fusions_of(j->unfuse, &j->how.unfused, err);
+}
+
+static void print_sum(const ph_verify_sum *sum) {
+    json_t *o = json_pack("{sI sI sI}", "passed", (json_int_t)sum->passed, "failed", (json_int_t)sum->failed,
+                          "skipped", (json_int_t)sum->skipped);
+    if (*sum->ort)
+        json_object_set_new(o, "ort",
+                            json_pack("{ss sI}", "release", sum->ort, "peak", (json_int_t)sum->ort_peak));
+    ph_cli_print_json(o);
 }
 
 static ph_rc verify(job *j, const char *path, ph_err *err) {
@@ -81,8 +93,7 @@ static ph_rc verify(job *j, const char *path, ph_err *err) {
     ph_rc rc = ph_verify(path, &j->how, print, j, &sum, err);
     if (rc && rc != PH_EVERDICT) return rc;
     if (j->is_json)
-        ph_cli_print_json(json_pack("{sI sI sI}", "passed", (json_int_t)sum.passed, "failed",
-                                    (json_int_t)sum.failed, "skipped", (json_int_t)sum.skipped));
+        print_sum(&sum);
     else
         printf("%zu passed, %zu failed, %zu skipped\n", sum.passed, sum.failed, sum.skipped);
     if (rc && !sum.failed) fprintf(stderr, "pinhole verify: %s\n", err->msg);
@@ -109,6 +120,12 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.unfuse},
         {"--tight", 0, NULL, "hold logits to what a clean f32 engine reaches", PH_OPTION_FLAG,
          &j.how.is_tight},
+        {"--engine", 0, "NAME", "what runs ONNX models: native (default), or ort (ONNX Runtime)",
+         PH_OPTION_TEXT, &j.how.engine},
+        {"--against", 0, "NAME", "ort: of ONNX models, every output of both engines, one held to the other",
+         PH_OPTION_TEXT, &j.how.against},
+        {"--ep", 0, "EP", "an execution provider of ort with options: openvino,device=cpu; repeats",
+         PH_OPTION_TEXTS, &j.eps},
         {"--filter", 0, "WORD", "only cases whose folder or name holds this", PH_OPTION_TEXT, &j.how.filter},
         {"--verbose", 'v', NULL, "also name what was not compared", PH_OPTION_FLAG, &j.is_verbose},
         {"--json", 0, NULL, "one JSON object a case, then one with the sums", PH_OPTION_FLAG, &j.is_json},
@@ -131,7 +148,10 @@ const ph_command ph_command_verify = {
         "ok, FAILED or skipped, and the figure nearest to its limit. Exits 1 when a case failed or none "
         "ran.\n"
         "A model's folder may hold a .gguf (and its mmproj-*.gguf) in place of config.json and weights.\n"
-        "PINHOLE_ISA chooses the kernels; PINHOLE_REAL_GGUF names the checkpoint that some cases need.\n\n"
+        "PINHOLE_ISA chooses the kernels; PINHOLE_REAL_GGUF names the checkpoint that some cases need; "
+        "PINHOLE_ORT "
+        "the\n"
+        "ONNX Runtime of --engine ort and --against ort (inspect --engines says which is here).\n\n"
         "  pinhole verify tests/golden/set --tight",
     .run = run,
 };

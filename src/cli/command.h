@@ -168,6 +168,10 @@ void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out)
  * engines, instruction sets.  Errors: PH_EUSAGE, PH_EMACHINE of PINHOLE_ISA. */
 ph_rc ph_cli_known(int is_json, ph_err *err);
 
+/* Engines and execution providers, which are here, and why others are not.  Errors: PH_EUSAGE, PH_EMACHINE of
+ * PINHOLE_ISA; what is absent is no error. */
+ph_rc ph_cli_engines(int is_json, ph_err *err);
+
 /* `inspect` of an ONNX file (cli_onnx.c). */
 typedef struct ph_cli_onnx {
     const char *path, *axes; /* "batch=4,sequence=16" or NULL */

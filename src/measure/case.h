@@ -9,6 +9,7 @@
 #define PH_MEASURE_CASE_H
 
 #include "base/arena.h"
+#include "engine/ort/ort.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "measure/verify.h"
@@ -23,6 +24,7 @@ typedef struct ph_case_kind {
     int (*claims)(const char *dir);
     /* Run them all.  Whatever goes wrong is a failed case, never the end of the run. */
     void (*run)(ph_report *r, const char *dir);
+    int has_engines; /* its cases run on the engine asked for, and on two to compare them */
 } ph_case_kind;
 
 #define PH_CASE(name) extern const ph_case_kind ph_case_##name;
@@ -37,6 +39,9 @@ struct ph_report {
     ph_verify_sum            sum;
     const ph_case_kind      *kind;
     const char              *folder; /* for messages */
+    ph_ort                  *ort;    /* NULL: not asked for */
+    ph_ort_ep                ep[PH_VERIFY_EPS_MAX];
+    size_t                   n_eps;
     /* The case that is being run. */
     char       name[160];
     ph_verdict verdict;

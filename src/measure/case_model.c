@@ -245,4 +245,4 @@ static void run(ph_report *r, const char *dir) {
 }
 
 const ph_case_kind ph_case_model = {"model", "checkpoints: ids, pixels, hidden states, logits, answers",
-                                    claims, run};
+                                    claims, run, 0};

@@ -95,7 +95,7 @@ static ph_rc check_model(desk *d, const ph_json *item, ph_err *err) {
     PH_TRY(model_path(d, item, path, sizeof path, err));
     PH_TRY(read_ios(d, item, "inputs", c.in, &c.n_in, err));
     PH_TRY(read_ios(d, item, "outputs", c.out, &c.n_out, err));
-    return ph_onnx_run_case(d->r, &c, err);
+    return ph_onnx_check(d->r, &c, err);
 }
 
 /* ---- broken models ---- */
@@ -179,6 +179,10 @@ static ph_rc check_bad(desk *d, const ph_json *item, ph_err *err) {
     char        path[4096];
     const char *expected, *why;
     ph_err      told = {0};
+    if (d->r->ort) {
+        ph_case_skip(d->r, "what ONNX Runtime says of broken models is not held to anything");
+        return PH_OK;
+    }
     PH_TRY(model_path(d, item, path, sizeof path, err));
     PH_TRY(ph_json_text(item, "expected", &expected, err));
     PH_TRY(ph_json_text_or(item, "why", "", &why, err));
@@ -236,4 +240,4 @@ static void run(ph_report *r, const char *dir) {
     ph_arena_close(&d.arena);
 }
 
-const ph_case_kind ph_case_onnx = {"onnx", "ONNX models and operators", claims, run};
+const ph_case_kind ph_case_onnx = {"onnx", "ONNX models and operators", claims, run, 1};

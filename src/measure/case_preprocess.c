@@ -508,4 +508,4 @@ static void run(ph_report *r, const char *dir) {
 }
 
 const ph_case_kind ph_case_preprocess = {"preprocess", "resizes, image processors, size arithmetic", claims,
-                                         run};
+                                         run, 0};

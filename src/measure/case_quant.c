@@ -248,4 +248,4 @@ static void run(ph_report *r, const char *dir) {
 }
 
 const ph_case_kind ph_case_quant = {"quant", "block types, roundings, bytes with scales, GGUF models", claims,
-                                    run};
+                                    run, 0};

@@ -247,4 +247,4 @@ static void run(ph_report *r, const char *dir) {
 }
 
 const ph_case_kind ph_case_speech = {"speech", "speech models: features, encoder states, transcripts", claims,
-                                     run};
+                                     run, 0};

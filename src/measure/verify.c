@@ -30,7 +30,12 @@ static const ph_case_kind *claim(const char *dir) {
 static void run(ph_report *r, const ph_case_kind *kind, const char *dir) {
     r->kind = kind;
     r->folder = dir;
-    kind->run(r, dir);
+    if (!r->ort || kind->has_engines) {
+        kind->run(r, dir);
+    } else if (ph_case_begin(r, "%s", kind->name)) {
+        ph_case_skip(r, "ONNX Runtime runs ONNX models, not this kind of case");
+        ph_case_end(r, PH_OK, NULL);
+    }
 }
 
 /* Folders yet to be looked at, the next one last. */
@@ -116,9 +121,56 @@ static ph_rc start(const char *path, char dir[PATH_MAX], ph_err *err) {
     return PH_OK;
 }
 
+/* ---- engines ---- */
+
+static ph_rc check_engine(const char *option, const char *name, const char *known, ph_err *err) {
+    if (!name || !strcmp(name, "ort") || !strcmp(name, known)) return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE, "%s takes %s%sort, not '%.40s'", option, strcmp(known, "ort") ? known : "",
+                   strcmp(known, "ort") ? " or " : "", name);
+}
+
+/* Providers are asked for at once: one that is not here is said before anything runs. */
+static ph_rc open_providers(ph_report *r, char *text, size_t size, ph_err *err) {
+    size_t at = 0;
+    for (size_t i = 0; i < r->how->n_eps; i++) {
+        size_t n = strlen(r->how->ep[i]) + 1;
+        if (i == PH_VERIFY_EPS_MAX || n > size - at)
+            return PH_FAIL(err, PH_EUSAGE, "--ep: too many providers, or too long");
+        memcpy(text + at, r->how->ep[i], n);
+        PH_TRY(ph_ort_ep_read(&r->ep[i], text + at, err));
+        PH_TRY(ph_ort_ep_check(r->ort, &r->ep[i], err));
+        r->n_eps = i + 1;
+        at += n;
+    }
+    return PH_OK;
+}
+
+static ph_rc open_engines(ph_report *r, char *text, size_t size, ph_err *err) {
+    const ph_verify_options *how = r->how;
+    int                      is_wanted = how->against || (how->engine && !strcmp(how->engine, "ort"));
+    PH_TRY(check_engine("--engine", how->engine, "native", err));
+    PH_TRY(check_engine("--against", how->against, "ort", err));
+    if (how->against && how->engine && strcmp(how->engine, "native"))
+        return PH_FAIL(err, PH_EUSAGE, "--against ort compares it with native: leave out --engine ort");
+    if (how->n_eps && !is_wanted)
+        return PH_FAIL(err, PH_EUSAGE, "--ep is about ONNX Runtime: add --engine ort or --against ort");
+    if (!is_wanted) return PH_OK;
+    PH_TRY(ph_ort_open(&r->ort, how->threads > 0 ? how->threads : 1, err));
+    return open_providers(r, text, size, err);
+}
+
+static void close_engines(ph_report *r) {
+    ph_ort_library lib;
+    if (r->ort && !ph_ort_probe(&lib, NULL)) {
+        memcpy(r->sum.ort, lib.release, sizeof r->sum.ort);
+        r->sum.ort_peak = ph_ort_memory_read().peak;
+    }
+    ph_ort_close(r->ort);
+}
+
 ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *sink, void *arg,
                 ph_verify_sum *sum, ph_err *err) {
-    char       dir[PATH_MAX];
+    char       dir[PATH_MAX], providers[4096];
     ph_report *r = calloc(1, sizeof *r);
     walk      *w = calloc(1, sizeof *w);
     ph_rc      rc = PH_OK;
@@ -129,8 +181,10 @@ ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *
     }
     *r = (ph_report){.how = how, .sink = sink, .arg = arg};
     rc = start(path, dir, err);
+    if (!rc) rc = open_engines(r, providers, sizeof providers, err);
     if (!rc) rc = push(w, dir, "", 0, err);
     if (!rc) rc = walk_all(w, r, err);
+    close_engines(r);
     *sum = r->sum;
     if (rc) goto out;
     if (sum->failed)

@@ -18,6 +18,8 @@
 typedef enum ph_verdict { PH_VERDICT_OK, PH_VERDICT_FAILED, PH_VERDICT_SKIPPED } ph_verdict;
 extern const char *const ph_verdict_name[]; /* "ok", "FAILED", "skipped" */
 
+enum { PH_VERIFY_EPS_MAX = 8 };
+
 typedef struct ph_verify_options {
     int      threads, chunk; /* as ph_session_options; 0: its defaults */
     ph_dtype kv;             /* PH_F32, or PH_F16: with the reference's loose limits */
@@ -28,6 +30,11 @@ typedef struct ph_verify_options {
     int         is_tight;  /* logits_atol_tight instead of logits_atol */
     const char *filter;    /* only cases whose "folder/name" holds this; NULL: all */
     const char *real_gguf; /* the checkpoint of the cases that do not bring theirs; NULL: skipped */
+    /* Of ONNX models.  engine: what is held to the reference, "native" (NULL) or "ort".  against: "ort":
+     * instead, every output of both engines, one held to the other. */
+    const char        *engine, *against;
+    const char *const *ep; /* [n_eps] ORT's execution providers with options: "openvino,device=cpu" */
+    size_t             n_eps;
 } ph_verify_options;
 
 /* What limits for an f32 engine are multiplied with: 1, or more for what the options make less exact. */
@@ -49,10 +56,13 @@ typedef void ph_verify_sink(void *arg, const ph_verify_row *row);
 
 typedef struct ph_verify_sum {
     size_t passed, failed, skipped;
+    char   ort[32];  /* the release that ran; "": none did */
+    size_t ort_peak; /* bytes that it held at most, of our allocator */
 } ph_verify_sum;
 
 /* Run every case under path: a set, a kind's folder, a model's folder or its golden/.
- * Errors: PH_EPATH no such folder; PH_EVERDICT a case failed, or none ran (*sum is filled in both). */
+ * Errors: PH_EPATH no such folder; PH_EUSAGE no such engine; PH_EMACHINE ONNX Runtime or a provider is not
+ * here; PH_EVERDICT a case failed, or none ran (*sum is filled in both). */
 ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *sink, void *arg,
                 ph_verify_sum *sum, ph_err *err);
 

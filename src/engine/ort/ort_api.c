@@ -1,0 +1,215 @@
+/* ort_api.c - where the library is looked for, and what its statuses mean. */
+#include "engine/ort/ort_api.h"
+
+#include "base/file.h"
+#include "base/printable.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char remedy[] = "`make ort` unpacks one, which is taken where PINHOLE_ORT names no other";
+
+/* What OrtGetApiBase gives. */
+typedef struct ort_base {
+    const void *const *(*table_of)(uint32_t version); /* NULL: the library is older than that */
+    const char *(*release)(void);
+} ort_base;
+
+/* ---- a library that was opened ---- */
+
+static ph_rc check_release(ph_ort_api *api, const ort_base *base, ph_err *err) {
+    const char *release = base->release ? base->release() : NULL;
+    int         major = 0, minor = 0;
+    ph_printable(api->release, sizeof api->release, release ? release : "?", release ? strlen(release) : 1);
+    if (!release || sscanf(release, "%d.%d", &major, &minor) != 2 || major != 1 || minor < PH_ORT_API_MIN)
+        return PH_FAIL(err, PH_EMACHINE,
+                       "%.120s is ONNX Runtime %s, and this program takes 1.%d or a later 1.x: %s", api->path,
+                       api->release, PH_ORT_API_MIN, remedy);
+    api->release_minor = minor;
+    api->version = minor < PH_ORT_API_MAX ? minor : PH_ORT_API_MAX;
+    return PH_OK;
+}
+
+static void take_entries(ph_ort_api *api, const void *const *table) {
+#define TAKE(place, since, name)                                                                             \
+    if ((since) <= api->version) memcpy(&api->name, &table[place], sizeof api->name);
+#define PH_ORT_CALL(place, since, name, params)      TAKE(place, since, name)
+#define PH_ORT_FREE(place, name, type)               TAKE(place, 0, name)
+#define PH_ORT_GET(place, since, type, name, params) TAKE(place, since, name)
+#include "engine/ort/ort_api.def"
+#undef PH_ORT_CALL
+#undef PH_ORT_FREE
+#undef PH_ORT_GET
+#undef TAKE
+}
+
+static ph_rc take_table(ph_ort_api *api, void *so, ph_err *err) {
+    const ort_base *(*get)(void) = NULL;
+    *(void **)(void *)&get = dlsym(so, "OrtGetApiBase");
+    const ort_base *base = get ? get() : NULL;
+    if (!base || !base->table_of)
+        return PH_FAIL(err, PH_EMACHINE, "%.160s is a library, but no ONNX Runtime: %s", api->path, remedy);
+    PH_TRY(check_release(api, base, err));
+    const void *const *table = base->table_of((uint32_t)api->version);
+    if (!table)
+        return PH_FAIL(err, PH_EMACHINE,
+                       "%.120s calls itself ONNX Runtime %s, but has no API of version %d: %s", api->path,
+                       api->release, api->version, remedy);
+    take_entries(api, table);
+    *(void **)(void *)&api->throw_bad_alloc = dlsym(so, "_ZSt17__throw_bad_allocv");
+    return PH_OK;
+}
+
+/* ---- finding one ---- */
+
+ph_rc ph_ort_api_load(ph_ort_api *out, const char *path, ph_err *err) {
+    char why[160];
+    *out = (ph_ort_api){0};
+    snprintf(out->path, sizeof out->path, "%s", path);
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!so) {
+        const char *text = dlerror();
+        ph_printable(why, sizeof why, text ? text : "?", text ? strlen(text) : 1);
+        return PH_FAIL(err, PH_EMACHINE, "%.120s cannot be loaded as ONNX Runtime (%s): %s", path, why,
+                       remedy);
+    }
+    ph_rc rc = take_table(out, so, err);
+    if (rc) dlclose(so); /* one that is used stays: its threads and tables do not get along with unloading */
+    return rc;
+}
+
+enum { PLACE_MAX = 4096 };
+
+/* PINHOLE_ORT: a file, or the folder that holds libonnxruntime.so. */
+static ph_rc load_given(ph_ort_api *out, const char *given, ph_err *err) {
+    char path[PLACE_MAX];
+    snprintf(path, sizeof path,
+             ph_path_is_dir(given)        ? "%s/libonnxruntime.so"
+             : strchr(given, '/') == NULL ? "./%s"
+                                          : "%s",
+             given);
+    if (ph_path_is_file(path)) return ph_ort_api_load(out, path, err);
+    return PH_FAIL(err, PH_EMACHINE,
+                   "PINHOLE_ORT: there is no file %.160s: give ONNX Runtime's library, or its folder", path);
+}
+
+/* The folder of the program, or of the library that this code is in. */
+static int folder_of(int i, char out[PLACE_MAX]) {
+    Dl_info info;
+    *out = 0;
+    if (i == 0) {
+        ssize_t n = readlink("/proc/self/exe", out, PLACE_MAX - 1);
+        out[n > 0 ? n : 0] = 0;
+    } else if (dladdr((const void *)remedy, &info) && info.dli_fname && strchr(info.dli_fname, '/')) {
+        snprintf(out, PLACE_MAX, "%s", info.dli_fname);
+    }
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+    return slash != NULL;
+}
+
+/* Where `make ort` and `make install` put it; "": nowhere. */
+static void unpacked(char path[PLACE_MAX]) {
+    static const char *const places[] = {"ort", "../lib/pinhole/ort", "../pinhole/ort", "pinhole/ort"};
+    char                     folder[PLACE_MAX - 64];
+    char                     whole[PLACE_MAX];
+    for (int i = 0; i < 2; i++) {
+        if (!folder_of(i, whole)) continue;
+        snprintf(folder, sizeof folder, "%.*s", (int)sizeof folder - 1, whole);
+        for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+            snprintf(path, PLACE_MAX, "%s/%s/libonnxruntime.so", folder, places[k]);
+            if (ph_path_is_file(path)) return;
+        }
+    }
+    *path = 0;
+}
+
+static ph_rc find(ph_ort_api *out, ph_err *err) {
+    static const char *const names[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
+    const char              *given = getenv("PINHOLE_ORT");
+    char                     path[PLACE_MAX];
+    if (given && *given) return load_given(out, given, err);
+    unpacked(path);
+    if (*path) return ph_ort_api_load(out, path, err);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *so = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!so) continue;
+        dlclose(so);
+        return ph_ort_api_load(out, names[i], err);
+    }
+    return PH_FAIL(err, PH_EMACHINE, "ONNX Runtime is not on this machine: %s", remedy);
+}
+
+ph_rc ph_ort_api_get(const ph_ort_api **out, ph_err *err) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static ph_ort_api      the;
+    static int             is_loaded;
+    ph_rc                  rc = PH_OK;
+    pthread_mutex_lock(&lock);
+    if (!is_loaded) {
+        rc = find(&the, err);
+        is_loaded = !rc;
+    }
+    pthread_mutex_unlock(&lock);
+    *out = rc ? NULL : &the;
+    return rc;
+}
+
+ph_rc ph_ort_probe(ph_ort_library *out, ph_err *err) {
+    const ph_ort_api *api;
+    *out = (ph_ort_library){0};
+    PH_TRY(ph_ort_api_get(&api, err));
+    memcpy(out->path, api->path, sizeof out->path);
+    memcpy(out->release, api->release, sizeof out->release);
+    return PH_OK;
+}
+
+/* ---- statuses ---- */
+
+/* OrtErrorCode, by its number. */
+static ph_rc rc_of(int code) {
+    static const ph_rc of[] = {
+        [0] = PH_EBUG,       /* no error */
+        [1] = PH_EUNSUP,     /* failed */
+        [2] = PH_EMISMATCH,  /* invalid argument */
+        [3] = PH_EPATH,      /* no such file */
+        [4] = PH_EFORMAT,    /* no model */
+        [5] = PH_EUNSUP,     /* engine error */
+        [6] = PH_EUNSUP,     /* an exception while running */
+        [7] = PH_EFORMAT,    /* invalid protobuf */
+        [8] = PH_EBUG,       /* model loaded twice */
+        [9] = PH_EUNSUP,     /* not implemented */
+        [10] = PH_EMISMATCH, /* invalid graph */
+        [11] = PH_EMACHINE,  /* execution provider failed */
+        [12] = PH_ECANCEL,   /* loading cancelled */
+    };
+    return code >= 0 && (size_t)code < sizeof of / sizeof *of ? of[code] : PH_EUNSUP;
+}
+
+/* Its messages may name a place in its own source, "/.../file.cc:12 type function(parameters) [with T =
+ * float] ": that helps nobody here, and is left out. */
+static void without_place(char *to, size_t size, const char *text) {
+    const char *from = strstr(text, "/onnxruntime_src/"), *end = from ? strstr(from, ") ") : NULL;
+    if (!end) end = from ? strstr(from, ")\n") : NULL;
+    if (!end || end - from > 400) from = end = text + strlen(text);
+    if (*end) end += 2;
+    if (!strncmp(end, "[with ", 6) && strstr(end, "] ")) end = strstr(end, "] ") + 2;
+    snprintf(to, size, "%.*s%s", (int)(from - text), text, end);
+}
+
+ph_rc ph_ort_take(const ph_ort_api *api, ort_status *status, const char *doing, ph_err *err) {
+    char message[1024], text[220];
+    if (!status) return PH_OK;
+    ph_rc rc = rc_of(api->GetErrorCode(status));
+    without_place(message, sizeof message, api->GetErrorMessage(status));
+    size_t n = strlen(message);
+    while (n && (message[n - 1] == '\n' || message[n - 1] == ' ')) n--;
+    ph_printable(text, sizeof text, message, n);
+    if (strstr(message, "bad_alloc") || strstr(message, "Failed to allocate memory")) rc = PH_ENOMEM;
+    api->ReleaseStatus(status);
+    return PH_FAIL(err, rc, "ONNX Runtime, %.80s: %s", doing, text);
+}

@@ -1,0 +1,132 @@
+#!/bin/bash
+# ONNX Runtime: what is said of libraries that are none or too old, and, where one is here (`make ort`), that it gives the
+# stored outputs of the reference cases and the native engine's.
+cd "$(dirname "$0")/../.." || exit 1
+P=$(realpath "${PINHOLE:-build/pinhole}")
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+passed=0 failed=0
+ok() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$name: FAILED"
+    fi
+}
+fails() { # STATUS WORDS COMMAND...: one message that holds the words, and no result
+    local want=$1 words=$2 rc
+    shift 2
+    "$@" > "$D/out" 2> "$D/err"
+    rc=$?
+    [ $rc = "$want" ] && [ ! -s "$D/out" ] && [ "$(grep -c '^pinhole' "$D/err")" = 1 ] && grep -qF -- "$words" "$D/err" && return
+    echo "status $rc, wanted $want with '$words':"
+    cat "$D/out" "$D/err"
+    return 1
+}
+
+# ---- libraries that are none ----
+
+fake() { # NAME RELEASE: a library that calls itself that, and has no API
+    cat > "$D/fake.c" << END
+static const void *table(unsigned version) { (void)version; return 0; }
+static const char *release(void) { return $2; }
+static const struct { const void *(*table)(unsigned); const char *(*release)(void); } base = {table, release};
+const void *OrtGetApiBase(void);
+const void *OrtGetApiBase(void) { return &base; }
+END
+    "${CC:-cc}" -shared -fPIC -o "$D/$1" "$D/fake.c"
+}
+absent() { # NAME PLACE WORDS: said by a command that needs it, and by the list, which is no failure
+    ok "$1: verify" fails 4 "$3" env PINHOLE_ORT="$2" "$P" verify --engine ort tests/golden/set/onnx
+    env PINHOLE_ORT="$2" "$P" inspect --engines > "$D/list" 2> "$D/err"
+    ok "$1: list" test $? = 0 -a ! -s "$D/err"
+    ok "$1: listed" grep -qE "^  ort +absent .*$4" "$D/list"
+    ok "$1: native" grep -qE "^  native +here" "$D/list"
+    ok "$1: json" bash -c "env PINHOLE_ORT='$2' '$P' inspect --engines --json | grep -qF '\"name\":\"ort\",\"is_here\":false,\"reason\":\"'"
+}
+fake old.so '"1.4.0"'
+fake two.so '"2.0.1"'
+fake bare.so '"1.30.0"'
+fake odd.so '"new\033[2Jest"'
+echo 'int nothing;' > "$D/none.c" && "${CC:-cc}" -shared -fPIC -o "$D/none.so" "$D/none.c"
+echo text > "$D/text.so"
+mkdir "$D/folder"
+absent "an old release" "$D/old.so" "is ONNX Runtime 1.4.0, and this program takes 1.17 or a later 1.x" "1\.4\.0"
+absent "another ABI" "$D/two.so" "is ONNX Runtime 2.0.1" "2\.0\.1"
+absent "no API" "$D/bare.so" "calls itself ONNX Runtime 1.30.0, but has no API of version" "1\.30\.0"
+absent "a release that is none" "$D/odd.so" 'is ONNX Runtime new\x1b[2Jest' "x1b"
+absent "another library" "$D/none.so" "is a library, but no ONNX Runtime" "no ONNX Runtime"
+absent "no library" "$D/text.so" "cannot be loaded as ONNX Runtime" "cannot be loaded"
+absent "no file" "$D/nothing.so" "PINHOLE_ORT: there is no file" "there is no file"
+absent "an empty folder" "$D/folder" "folder/libonnxruntime.so" "there is no file"
+(cd "$D" && fails 4 "./text.so cannot be loaded" env PINHOLE_ORT=text.so "$P" verify --against ort folder)
+ok "a name in this folder" test $? = 0
+ok "the list too with a model's name" fails 2 "--engines is about the program" "$P" inspect --engines models/panel-vlm
+ok "two lists" fails 2 "one at a time" "$P" inspect --engines --known
+ok "another engine" fails 2 "--engine takes native or ort, not 'xyz'" "$P" verify --engine xyz tests/golden/set
+ok "against another engine" fails 2 "--against takes ort, not 'native'" "$P" verify --against native tests/golden/set
+ok "a provider without ort" fails 2 "add --engine ort" "$P" verify --ep cuda tests/golden/set
+# Far from any copy: neither beside the program nor installed.
+mkdir -p "$D/far/bin" && cp "$P" "$D/far/bin/pinhole"
+if ! ldconfig -p 2> /dev/null | grep -q libonnxruntime; then
+    ok "none at all" fails 4 "ONNX Runtime is not on this machine: \`make ort\`" env -u PINHOLE_ORT "$D/far/bin/pinhole" verify --engine ort tests/golden/set/onnx
+fi
+
+# ---- one that is here ----
+
+if ! "$P" inspect --engines | grep -qE '^  ort +here '; then
+    echo "the rest is skipped: ONNX Runtime is not here (make ort)"
+    echo "$passed passed, $failed failed"
+    [ $failed = 0 ]
+    exit
+fi
+holds() { # LEAST FIGURE COMMAND...: as many pass, with figures of this name, and none fails
+    local least=$1 figure=$2 rc n
+    shift 2
+    "$@" > "$D/out" 2>&1
+    rc=$?
+    n=$(tail -n 1 "$D/out" | sed -nE 's/^([0-9]+) passed, 0 failed, [0-9]+ skipped$/\1/p')
+    [ $rc = 0 ] && [ "${n:-0}" -ge "$least" ] && [ "$(grep -cE "^ok .*, $figure" "$D/out")" = "$n" ] && return
+    echo "status $rc, at least $least should pass: $*"
+    grep -E '^FAILED|passed' "$D/out" | head -n 20
+    return 1
+}
+V=("$P" verify)
+ok "stored outputs" holds 65 "ort [0-9]" "${V[@]}" --engine ort tests/golden/set/onnx
+ok "stored outputs of more operators" holds 279 "ort [0-9]" "${V[@]}" --engine ort -t 3 tests/golden/onnx
+ok "both engines" holds 65 "native against ort" "${V[@]}" --against ort tests/golden/set/onnx
+ok "both engines, more operators" holds 279 "native against ort" "${V[@]}" --against ort -t 2 tests/golden/onnx
+ok "a provider by name" holds 2 "ort [0-9]" "${V[@]}" --engine ort --ep cpu --filter "model " tests/golden/set/onnx
+ok "a provider that is nowhere" fails 4 "in PINHOLE_ORT" "${V[@]}" --engine ort --ep nowhere tests/golden/set/onnx
+ok "options that are none" fails 2 "KEY=VALUE" "${V[@]}" --engine ort --ep cuda,fast tests/golden/set/onnx
+"${V[@]}" --engine ort tests/golden/set/models/vlm_llava15 > "$D/out" 2>&1
+ok "not of other kinds" test $? = 1
+ok "which are named" grep -qE '^skipped .*ONNX Runtime runs ONNX models' "$D/out"
+# A stored output that is changed is found.
+cp -r tests/golden/set/onnx "$D/case"
+tail -c 4000 "$D/case/good_io.safetensors" > "$D/tail" && head -c -4000 "$D/case/good_io.safetensors" > "$D/head"
+cat "$D/head" <(tr '\000-\377' '\001-\377\000' < "$D/tail") > "$D/case/good_io.safetensors"
+"${V[@]}" --engine ort "$D/case" > "$D/out" 2>&1
+ok "a changed output" test $? = 1
+ok "which is named" grep -qE '^FAILED .*, ort' "$D/out"
+"${V[@]}" --engine ort --json --filter "model " tests/golden/set/onnx > "$D/out"
+ok "json" grep -qE '^\{"passed":[1-9][0-9]*,"failed":0,"skipped":0,"ort":\{"release":"1\.[0-9.]+","peak":[1-9][0-9]*\}\}$' "$D/out"
+echo text > "$D/folder/libonnxruntime_providers_openvino_plugin.so"
+PINHOLE_ORT_PLUGINS=$D/nothing:$D/folder:$D/text.so "$P" inspect --engines > "$D/out"
+ok "a plug-in that is none" grep -qE '^  openvino +absent +ONNX Runtime, loading a plug-in: .*libonnxruntime_providers_openvino_plugin' "$D/out"
+"$P" inspect --engines --json > "$D/out"
+ok "listed" grep -qE '"name":"ort","is_here":true,"what":"ONNX Runtime 1\.[0-9.]+","release":"1\.[0-9.]+","path":"[^"]+"' "$D/out"
+ok "its providers" grep -qF '{"name":"cpu","is_here":true,"ort_name":"CPUExecutionProvider"}' "$D/out"
+ok "why one is not here" grep -qE '"name":"[a-z]+","is_here":false,"reason":"[^"]{20}' "$D/out"
+# Where `make install` puts it, it is found without being named.
+at=$("$P" inspect --engines --json | sed -E 's/.*"path":"([^"]+)".*/\1/')
+if [ -e "$at" ]; then
+    mkdir -p "$D/far/lib/pinhole" && ln -s "$(realpath "$(dirname "$at")")" "$D/far/lib/pinhole/ort"
+    env -u PINHOLE_ORT "$D/far/bin/pinhole" inspect --engines > "$D/out"
+    ok "installed" grep -qE '^  ort +here .*/bin/\.\./lib/pinhole/ort/libonnxruntime\.so$' "$D/out"
+fi
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
