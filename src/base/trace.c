@@ -127,8 +127,12 @@ static void record(ph_trace *t, const char *name, uint64_t begin_ns, uint64_t en
 }
 
 void ph_trace_end(ph_trace *t, const char *name, uint64_t begin_ns, uint64_t arg) {
+    if (t) ph_trace_put(t, name, begin_ns, ph_clock_ns(), arg);
+}
+
+void ph_trace_put(ph_trace *t, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t arg) {
     if (!t) return;
-    uint64_t end_ns = ph_clock_ns(), ns = end_ns - begin_ns;
+    uint64_t ns = end_ns - begin_ns;
     record(t, name, begin_ns, end_ns, arg);
     sums *s = sums_for(t, name);
     if (!s) return;

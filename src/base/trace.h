@@ -25,6 +25,8 @@ void  ph_trace_close(ph_trace *t);
 /* t may be NULL everywhere below: then nothing is recorded. */
 uint64_t ph_trace_begin(ph_trace *t); /* the clock */
 void     ph_trace_end(ph_trace *t, const char *name, uint64_t begin_ns, uint64_t arg);
+/* A span that was over when it was told of: of another clock, brought to ours.  Its thread is the caller. */
+void     ph_trace_put(ph_trace *t, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t arg);
 size_t   ph_trace_spans(const ph_trace *t, ph_span *out, size_t out_max); /* oldest first */
 uint64_t ph_trace_total_ns(const ph_trace *t, const char *name);          /* sum since open/reset */
 uint64_t ph_trace_count(const ph_trace *t, const char *name);

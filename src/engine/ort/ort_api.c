@@ -190,19 +190,20 @@ static ph_rc rc_of(int code) {
     return code >= 0 && (size_t)code < sizeof of / sizeof *of ? of[code] : PH_EUNSUP;
 }
 
-/* Its messages may name a place in its own source, "/.../file.cc:12 type function(parameters) [with T =
+/* Its messages may name a place in its own source, "/.../file.cc:12 type function(parameters) const [with T =
  * float] ": that helps nobody here, and is left out. */
 static void without_place(char *to, size_t size, const char *text) {
-    const char *from = strstr(text, "/onnxruntime_src/"), *end = from ? strstr(from, ") ") : NULL;
-    if (!end) end = from ? strstr(from, ")\n") : NULL;
-    if (!end || end - from > 400) from = end = text + strlen(text);
+    const char *from = strstr(text, "/onnxruntime_src/"), *end = from ? strchr(from, ')') : NULL;
+    while (end && end[1] != ' ' && end[1] != '\n') end = strchr(end + 1, ')');
+    if (!end) from = end = text + strlen(text);
     if (*end) end += 2;
+    if (!strncmp(end, "const ", 6)) end += 6;
     if (!strncmp(end, "[with ", 6) && strstr(end, "] ")) end = strstr(end, "] ") + 2;
     snprintf(to, size, "%.*s%s", (int)(from - text), text, end);
 }
 
 ph_rc ph_ort_take(const ph_ort_api *api, ort_status *status, const char *doing, ph_err *err) {
-    char message[1024], text[220];
+    char message[2048], text[220];
     if (!status) return PH_OK;
     ph_rc rc = rc_of(api->GetErrorCode(status));
     without_place(message, sizeof message, api->GetErrorMessage(status));

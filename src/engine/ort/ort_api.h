@@ -41,7 +41,7 @@ typedef void *ort_thread_start(void *arg, void (*work)(void *), void *work_arg);
 typedef void  ort_thread_join(void *thread);
 
 enum {
-    PH_ORT_API_MIN = 17,         /* 1.17: the oldest release that is taken */
+    PH_ORT_API_MIN = 19,         /* 1.19: the oldest release that was run */
     PH_ORT_API_MAX = 22,         /* the newest entry below */
     PH_ORT_ALLOCATOR_DEVICE = 0, /* OrtAllocatorType */
     PH_ORT_MEMORY_DEFAULT = 0,   /* OrtMemType */

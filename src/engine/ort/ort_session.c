@@ -168,6 +168,10 @@ static ph_rc open_all(ph_ort_session *s, const ph_ort_model *m, const ph_ort_how
     ort_options      *options = NULL;
     PH_TRY(ph_ort_take(api, api->CreateSessionOptions(&options), s->name, err));
     ph_rc rc = set_options(s->ort, options, how, err);
+    if (!rc && how->trace) {
+        s->trace = how->trace;
+        rc = ph_ort_profile_begin(s, options, err);
+    }
     if (!rc) rc = set_weights(s, options, m, err);
     if (!rc) rc = create(s, options, m, err);
     api->ReleaseSessionOptions(options);
@@ -203,6 +207,7 @@ void ph_ort_session_close(ph_ort_session *s) {
     if (!s) return;
     const ph_ort_api *api = s->ort->api;
     ph_ort_watch_close(s->watch);
+    (void)ph_ort_profile(s, NULL);
     ph_ort_drop_results(s);
     if (s->binding) api->ReleaseIoBinding(s->binding);
     if (s->run_options) api->ReleaseRunOptions(s->run_options);

@@ -10,6 +10,7 @@
 #define PH_ENGINE_ORT_ORT_SESSION_H
 
 #include "base/threads.h"
+#include "base/trace.h"
 #include "engine/ort/ort.h"
 #include "tensor/dtype.h"
 
@@ -57,10 +58,12 @@ typedef struct ph_ort_how {
     const ph_ort_ep   *ep; /* in order of preference; the CPU stands behind them */
     size_t             n_eps;
     const char *const *key, *const *value; /* entries of a session's configuration, as ORT documents them */
-    size_t n_entries;
-    int    is_lean;  /* weights are not packed for speed: no second copy of them */
-    int    is_exact; /* n-bit weights meet floats, not rows of 8 bits: slower */
-    int    is_plain; /* no optimisation of the graph */
+    size_t    n_entries;
+    int       is_lean;  /* weights are not packed for speed: no second copy of them */
+    int       is_exact; /* n-bit weights meet floats, not rows of 8 bits: slower */
+    int       is_plain; /* no optimisation of the graph */
+    ph_trace *trace; /* or NULL: nodes that ran become spans, "ort.MatMul", when ph_ort_profile is called or
+                        the session closed */
 } ph_ort_how;
 
 /* how: NULL for the defaults.  Errors: those of the model, PH_EFORMAT, PH_EMISMATCH, PH_EUNSUP, PH_EPATH;
@@ -89,5 +92,9 @@ ph_rc ph_ort_run(ph_ort_session *s, const atomic_int *cancel, ph_err *err);
 /* Output o after a run: the caller's memory, or ORT's until the next run or bind.  Errors: PH_EUNSUP no
  * tensor. */
 ph_rc ph_ort_result(ph_ort_session *s, size_t o, ph_ort_array *out, ph_err *err);
+
+/* Of a session with a trace: what ran so far enters it; later runs do not.  A span's arg is the node's place
+ * among those of the run's profile.  Errors: PH_EIO, PH_EFORMAT of ORT's file, which is gone afterwards. */
+ph_rc ph_ort_profile(ph_ort_session *s, ph_err *err);
 
 #endif

@@ -28,7 +28,9 @@ struct ph_ort_session {
     size_t           n_results;
     ort_allocator   *result_allocator;
     int              has_run; /* and no output was bound since */
-    ph_ort_watch    *watch;   /* of flags that end a run; opened when the first one comes */
+    ph_trace        *trace;
+    char             profile[64]; /* the folder that ORT writes its profile to; "": it writes none */
+    ph_ort_watch    *watch;       /* of flags that end a run; opened when the first one comes */
 };
 
 /* Bytes of an array; 0 for a type that is none of ours, SIZE_MAX for a shape that is none. */
@@ -36,6 +38,9 @@ size_t ph_ort_bytes_of(int type, int rank, const int64_t *dim);
 /* The caller's memory as a value of ORT's. */
 ph_rc ph_ort_value_of(const ph_ort *o, const ph_ort_array *a, const char *name, ort_value **out, ph_err *err);
 void  ph_ort_drop_results(ph_ort_session *s);
+
+/* Have ORT write a profile into a folder of its own.  Errors: PH_EIO. */
+ph_rc ph_ort_profile_begin(ph_ort_session *s, ort_options *options, ph_err *err);
 
 /* ---- a thread that looks at the caller's flag while ORT runs ---- */
 ph_rc ph_ort_watch_open(ph_ort_watch **w, const ph_ort_api *api, ort_run_options *options, ph_err *err);

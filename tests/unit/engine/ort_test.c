@@ -3,6 +3,7 @@
  * Where it is not here (`make ort`), each test says so and is over; what is said of libraries that are none
  * is tested everywhere.
  */
+#include "base/clock.h"
 #include "engine/ort/ort_api.h"
 #include "engine/ort/ort_session.h"
 #include "formats/onnx.h"
@@ -11,6 +12,7 @@
 
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define HAS_TSAN 1
@@ -346,6 +348,43 @@ void test_ort_stops(void) {
     CHECK(s && !ph_ort_bind_input(s, 0, &in, &err) && !ph_ort_run(s, &never, &err) &&
           !ph_ort_run(s, NULL, &err));
     ph_ort_session_close(s);
+    ph_ort_close(ort);
+}
+
+/* Nodes of runs are spans by our clock, and nothing is left behind. */
+void test_ort_trace(void) {
+    float     x[4] = {0};
+    ph_ort   *ort = open_ort("ort_trace", 1);
+    om_bytes  m = add_model(four);
+    ph_trace *t = NULL;
+    ph_span   span[8];
+    char      folder[] = "/tmp/ph-trace-XXXXXX";
+    if (!ort) return;
+    CHECK(mkdtemp(folder) && !setenv("TMPDIR", folder, 1) && !ph_trace_open(&t, 8, NULL));
+    const ph_ort_how how = {.trace = t};
+    ph_ort_session  *s = open_bytes(ort, &m, &how);
+    ph_ort_array     in = rows_of(x, 1);
+    uint64_t         before = ph_clock_ns();
+    ph_err           err = {0};
+    CHECK(s && !ph_ort_bind_input(s, 0, &in, &err) && !ph_ort_run(s, NULL, &err) &&
+          !ph_ort_run(s, NULL, &err));
+    uint64_t after = ph_clock_ns();
+    CHECK_SAY(s && !ph_ort_profile(s, &err), "%s", err.msg);
+    CHECK(s && !ph_ort_run(s, NULL, &err) && !ph_ort_profile(s, &err));
+    size_t n = ph_trace_spans(t, span, 8);
+    CHECK_SAY(n == 2 && ph_trace_count(t, "ort.Add") == 2, "%zu spans", n);
+    enum { SLACK = 500 * 1000 * 1000 }; /* two clocks are read one after the other */
+    for (size_t i = 0; i < n; i++) {
+        CHECK(!strcmp(span[i].name, "ort.Add") && span[i].arg == i && span[i].end_ns >= span[i].begin_ns);
+        CHECK(span[i].begin_ns + SLACK > before && span[i].end_ns < after + SLACK);
+    }
+    ph_ort_session_close(s);
+    s = open_bytes(ort, &m, &how); /* closed without a run */
+    ph_ort_session_close(s);
+    const ph_ort_model none = {.bytes = "no model", .n = 8};
+    CHECK(ph_ort_session_open(&s, ort, &none, &how, &err) == PH_EFORMAT);
+    CHECK(!unsetenv("TMPDIR") && !rmdir(folder));
+    ph_trace_close(t);
     ph_ort_close(ort);
 }
 
