@@ -91,6 +91,7 @@ $(BUILD)/src/kernels/%.o: src/kernels/%.c $(BUILD)/flags src/kernels/isa.def
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(call isa_flags,$(call isa_of,$<)) $(KERNEL_SAN) -MMD -MP -c -o $@ $<
 # All that meets untrusted bytes is compiled with -Wconversion.
+$(BUILD)/src/engine/ort/ort_memory.o: CFLAGS += -fexceptions # one of ONNX Runtime's passes through it
 $(BUILD)/src/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Wconversion -Wno-sign-conversion -MMD -MP -c -o $@ $<

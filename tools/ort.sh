@@ -14,7 +14,7 @@ esac
 python3 -m pip --version > /dev/null 2>&1 || { echo "python3 with pip is not here: it fetches ONNX Runtime" >&2; exit 4; }
 at=$(mktemp -d)
 trap 'rm -rf "$at"' EXIT
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+python3 -m pip download --quiet --disable-pip-version-check --retries 1 --timeout 30 --no-deps --only-binary=:all: --require-hashes \
     --platform "manylinux_2_28_$machine" --implementation cp --python-version 3.11 --abi cp311 \
     --dest "$at" -r tools/ort.txt || { echo "cannot fetch onnxruntime $version; is there a network?" >&2; exit 4; }
 python3 -m zipfile -e "$at"/*.whl "$at/wheel" || exit 4

@@ -47,9 +47,17 @@ static void take_entries(ph_ort_api *api, const void *const *table) {
 #undef TAKE
 }
 
+/* A library of the system was found by its name: where, the loader knows. */
+static void note_path(ph_ort_api *api, const void *of) {
+    Dl_info info;
+    if (!strchr(api->path, '/') && of && dladdr(of, &info) && info.dli_fname)
+        snprintf(api->path, sizeof api->path, "%s", info.dli_fname);
+}
+
 static ph_rc take_table(ph_ort_api *api, void *so, ph_err *err) {
     const ort_base *(*get)(void) = NULL;
     *(void **)(void *)&get = dlsym(so, "OrtGetApiBase");
+    note_path(api, *(void **)(void *)&get);
     const ort_base *base = get ? get() : NULL;
     if (!base || !base->table_of)
         return PH_FAIL(err, PH_EMACHINE, "%.160s is a library, but no ONNX Runtime: %s", api->path, remedy);
