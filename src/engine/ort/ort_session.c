@@ -68,30 +68,37 @@ ph_rc ph_ort_value_of(const ph_ort *o, const ph_ort_array *a, const char *name, 
                        name, err);
 }
 
-/* Both ways of handing numbers over are needed: by the first, runs read them where they lie; by the second,
- * the graph is complete while it is optimised, and with that alone ORT would copy them.  The values stand as
- * long as the session: it keeps their places. */
-static ph_rc set_weights(ph_ort_session *s, ort_options *options, const ph_ort_model *m, ph_err *err) {
-    const char **name = calloc(m->n_weights + 1, sizeof *name);
-    ph_rc        rc = PH_OK;
-    s->weight = calloc(m->n_weights + 1, sizeof(ort_value *));
-    if (!name || !s->weight) rc = PH_FAIL(err, PH_ENOMEM, "%zu initializers", m->n_weights);
-    for (; !rc && s->n_weights < m->n_weights; s->n_weights += !rc) {
-        const ph_ort_weight *w = &m->weight[s->n_weights];
-        name[s->n_weights] = w->name;
-        rc = ph_ort_value_of(s->ort, &w->array, w->name, &s->weight[s->n_weights], err);
-        if (!rc)
-            rc = ph_ort_take(s->ort->api,
-                             s->ort->api->AddInitializer(options, w->name, s->weight[s->n_weights]), w->name,
-                             err);
-    }
-    if (!rc && m->n_weights)
-        rc = ph_ort_take(s->ort->api,
-                         s->ort->api->AddExternalInitializers(
-                             options, name, (const ort_value *const *)s->weight, m->n_weights),
-                         "handing over initializers", err);
+/* From here on, runs read this initializer where it lies.  The value stands as long as the session: it keeps
+ * its place. */
+static ph_rc share_weight(ph_ort_session *s, ort_options *options, const ph_ort_weight *w, ph_err *err) {
+    ort_value *value = NULL;
+    PH_TRY(ph_ort_value_of(s->ort, &w->array, w->name, &value, err));
+    s->weight[s->n_weights++] = value;
+    return ph_ort_take(s->ort->api, s->ort->api->AddInitializer(options, w->name, value), w->name, err);
+}
+
+/* While it optimises, ORT wants the numbers of external data to be somewhere: in the files of a folder, or
+ * handed over, which copies them for as long as it takes. */
+static ph_rc complete_graph(ph_ort_session *s, ort_options *options, const ph_ort_model *m, ph_err *err) {
+    if (m->folder)
+        return entry(s->ort, options, "session.model_external_initializers_file_folder_path", m->folder, err);
+    if (!m->n_weights || !m->bytes) return PH_OK;
+    const char **name = calloc(m->n_weights, sizeof *name);
+    if (!name) return PH_FAIL(err, PH_ENOMEM, "%zu initializers", m->n_weights);
+    for (size_t i = 0; i < m->n_weights; i++) name[i] = m->weight[i].name;
+    ph_rc rc = ph_ort_take(s->ort->api,
+                           s->ort->api->AddExternalInitializers(
+                               options, name, (const ort_value *const *)s->weight, m->n_weights),
+                           "handing over initializers", err);
     free(name);
     return rc;
+}
+
+static ph_rc set_weights(ph_ort_session *s, ort_options *options, const ph_ort_model *m, ph_err *err) {
+    s->weight = calloc(m->n_weights + 1, sizeof(ort_value *));
+    if (!s->weight) return PH_FAIL(err, PH_ENOMEM, "%zu initializers", m->n_weights);
+    for (size_t i = 0; i < m->n_weights; i++) PH_TRY(share_weight(s, options, &m->weight[i], err));
+    return complete_graph(s, options, m, err);
 }
 
 /* ---- what it takes and gives ---- */

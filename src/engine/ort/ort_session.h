@@ -37,19 +37,22 @@ typedef struct ph_ort_array {
     size_t  bytes;
 } ph_ort_array;
 
-/* Numbers of an initializer that the model's bytes only name: it is stored there as external data, under any
- * location.  They are read where they lie, not copied (but see is_lean; ORT copies those of less than 128
- * bytes), and outlive the session.  While it opens, ORT has one more copy of them. */
+/* Numbers of an initializer that the model stores as external data.  Runs read them where they lie, and they
+ * outlive the session: ORT keeps no copy, but of less than 128 bytes, and of what it packs (is_lean). */
 typedef struct ph_ort_weight {
     const char  *name;
     ph_ort_array array;
 } ph_ort_weight;
 
 typedef struct ph_ort_model {
-    const char          *name;  /* for messages; NULL: the path */
-    const void          *bytes; /* [n] in memory; needed while opening only.  NULL: path */
-    size_t               n;
-    const char          *path; /* of a file: external data beside it is found */
+    const char *name;  /* for messages; NULL: the path */
+    const void *bytes; /* [n] in memory; needed while opening only.  NULL: path */
+    size_t      n;
+    const char *path; /* of a file: external data beside it is found */
+    /* Where the files of the bytes' external data are (read from there since 1.22; those of `weight` are only
+     * looked up).  NULL: there are none; `weight` gives all such numbers, and ORT copies them for as long as
+     * opening takes. */
+    const char          *folder;
     const ph_ort_weight *weight;
     size_t               n_weights;
 } ph_ort_model;
