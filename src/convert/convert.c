@@ -54,6 +54,8 @@ static ph_rc check_types_of_dir(const ph_convert *c, ph_err *err) {
     return coarse ? PH_FAIL(err, PH_EUSAGE, "safetensors have no name for %s: a .gguf has",
                             ph_dtype_name(*coarse))
                   : PH_OK;
+}
+
 static ph_rc unsupported(const ph_convert *c, ph_container what, ph_err *err) {
     return PH_FAIL(err, PH_EUNSUP,
                    "%.200s is of kind %s; Hugging Face directories and GGUF files are converted", c->in,
