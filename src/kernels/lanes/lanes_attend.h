@@ -236,6 +236,8 @@ INLINE float weigh(const ph_attend *a, size_t i, float *s, size_t from, size_t e
     float base = top > -INFINITY ? top : 0.0f, keep = first_lane(v_exp(v_set1(a->m[i] - base)));
     for (size_t j = 0; j < n; j += W) {
         vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
+        p = v_pick(v_less(p, v_set1(FLT_MIN)), v_zero(),
+                   p); /* subnormals stop the pipeline, and weigh nothing */
         sum = v_add(sum, p);
         v_store(&s[j], p);
     }
