@@ -8,7 +8,7 @@
 
 Which programs, by environment:
     PINHOLE       ours (build/pinhole)
-    LLAMA_BENCH   llama.cpp's llama-bench: prefill and step
+    LLAMA_BENCH   llama.cpp's llama-bench: prefill and step; the whole command of one token, its time and peak memory
     LLAMA_CLI     its llama-cli or llama-completion: the whole command, one token
     LLAMA_MTMD    its llama-mtmd-cli: seeing a picture
     onnxruntime, onnx, numpy   as Python packages: the tower of a Hugging Face directory with CLIP's or SigLIP's names,
@@ -22,6 +22,7 @@ import os
 import re
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,10 +30,16 @@ import time
 from common import PINHOLE, machine, run
 
 
-def timed(command):
+def whole(command):
+    """Milliseconds and the largest resident set, in MB, of a command from its start to its end."""
     begin = time.perf_counter()
-    run(command)
-    return 1e3 * (time.perf_counter() - begin)
+    with open(os.devnull, "w", encoding="utf-8") as nothing:
+        child = subprocess.Popen(command, stdout=nothing, stderr=nothing)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"peers.py: {command[0]} ended with status {child.returncode}: {' '.join(command)}")
+    return 1e3 * (time.perf_counter() - begin), used.ru_maxrss / 1e3
 
 
 class Rows:
@@ -50,7 +57,7 @@ class Rows:
         print(f"{'work':34} {'unit':6} {'ours':>10} {'peer':>10} {'ratio':>6}  {'spread':>13}  peer")
         for (work, unit, peer), (a, b) in self.at.items():
             ours, theirs = statistics.median(a), statistics.median(b)
-            ratio = theirs / ours if unit == "ms" else ours / theirs
+            ratio = ours / theirs if unit == "tok/s" else theirs / ours
             spread = " ".join(f"{100 * (max(x) - min(x)) / statistics.median(x):5.1f}%" for x in (a, b))
             print(f"{work:34} {unit:6} {ours:10.2f} {theirs:10.2f} {ratio:6.2f}  {spread:>13}  {peer}")
 
@@ -89,12 +96,23 @@ def text_round(args, threads, rows):
                  name_of(args, "llama-bench"))
 
 
+def whole_round(args, threads, rows, theirs):
+    ours_is = [PINHOLE, "run", "-m", args.gguf, "--raw", "the", "-n", "1", "-t", str(threads), "-q"]
+    (a, a_mb), (b, b_mb) = whole(ours_is + args.flags.split()), whole(theirs)
+    peer = os.path.basename(theirs[0])
+    rows.add(f"whole command, 1 token, {threads} threads", "ms", a, b, name_of(args, peer))
+    rows.add(f"its peak memory, {threads} threads", "MB", a_mb, b_mb, name_of(args, peer))
+
+
 def command_round(args, threads, rows):
-    words = "the"
-    a = timed([PINHOLE, "run", "-m", args.gguf, "--raw", words, "-n", "1", "-t", str(threads), "-q"] + args.flags.split())
-    b = timed([os.environ["LLAMA_CLI"], "-m", args.gguf, "-p", words, "-n", "1", "-t", str(threads), "-no-cnv",
-               "-ngl", "0"])
-    rows.add(f"whole command, 1 token, {threads} threads", "ms", a, b, os.path.basename(os.environ["LLAMA_CLI"]))
+    whole_round(args, threads, rows, [os.environ["LLAMA_CLI"], "-m", args.gguf, "-p", "the", "-n", "1", "-t",
+                                      str(threads), "-no-cnv", "-ngl", "0"])
+
+
+def bench_round(args, threads, rows):
+    """The same by llama-bench, which does nothing else here either."""
+    whole_round(args, threads, rows, [os.environ["LLAMA_BENCH"], "-m", args.gguf, "-p", "0", "-n", "1", "-r", "1",
+                                      "--no-warmup", "-t", str(threads), "-ngl", "0"])
 
 
 def mtmd_round(args, threads, rows):
@@ -266,7 +284,7 @@ def tower_rounds(args, threads, rows):
 def lacking(args):
     """What was asked for and cannot be; what can."""
     missing, can = [], []
-    for name, needs, fn in (("LLAMA_BENCH", args.gguf, text_round), ("LLAMA_CLI", args.gguf, command_round),
+    for name, needs, fn in (("LLAMA_BENCH", args.gguf, text_round), ("LLAMA_BENCH", args.gguf, bench_round), ("LLAMA_CLI", args.gguf, command_round),
                             ("LLAMA_MTMD", args.gguf and args.mmproj and args.image, mtmd_round)):
         path = os.environ.get(name)
         if not needs:
@@ -274,7 +292,8 @@ def lacking(args):
         if path and os.access(path, os.X_OK):
             can.append(fn)
         else:
-            missing.append(f"{name} is {'not set' if not path else 'no program: ' + path}")
+            line = f"{name} is {'not set' if not path else 'no program: ' + path}"
+            missing += [] if line in missing else [line]
     if args.tower:
         for package in ("numpy", "onnx", "onnxruntime"):
             try:

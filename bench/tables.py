@@ -71,7 +71,7 @@ def run_lines(o):
 
 def ratio_of(r):
     ours, theirs = statistics.median(r["ours"]), statistics.median(r["theirs"])
-    return ours, theirs, theirs / ours if r["unit"] == "ms" else ours / theirs
+    return ours, theirs, ours / theirs if r["unit"] == "tok/s" else theirs / ours
 
 
 def peer_lines(o):
