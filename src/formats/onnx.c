@@ -237,6 +237,7 @@ const ph_onnx_function *ph_onnx_function_of(const ph_onnx *m, const ph_onnx_node
 typedef struct model_tables {
     ph_onnx_opset    *opset;
     ph_onnx_function *function;
+    ph_onnx_prop     *prop;
 } model_tables;
 
 static ph_rc take_model(ph_onnx_reader *r, const ph_pb *m, const ph_pb_field *f, model_tables *t,
@@ -257,6 +258,8 @@ static ph_rc take_model(ph_onnx_reader *r, const ph_pb *m, const ph_pb_field *f,
     case 8:
         PH_TRY(ph_onnx_wire(m, f, PH_PB_BYTES, "an opset", err));
         return ph_onnx_read_opset(r, ph_pb_into(m, f), &t->opset[o->n_opsets++], err);
+    case 14:
+        return ph_onnx_read_prop(r, m, f, &t->prop[o->n_props++], err);
     case 25:
         PH_TRY(ph_onnx_wire(m, f, PH_PB_BYTES, "a function", err));
         return read_function(r, ph_pb_into(m, f), &t->function[o->n_functions++], err);
@@ -279,7 +282,8 @@ static ph_rc read_model(ph_onnx_reader *r, ph_pb m, ph_err *err) {
     PH_TRY(few_opsets(r, c.of[8], err));
     PH_TRY(ph_onnx_table(r, &t.opset, c.of[8], sizeof *t.opset, err));
     PH_TRY(ph_onnx_table(r, &t.function, c.of[25], sizeof *t.function, err));
-    o->opset = t.opset, o->function = t.function;
+    PH_TRY(ph_onnx_table(r, &t.prop, c.of[14], sizeof *t.prop, err));
+    o->opset = t.opset, o->function = t.function, o->prop = t.prop;
     for (;;) {
         PH_TRY(ph_pb_next(&m, &f, &more, err));
         if (!more) break;
@@ -297,7 +301,7 @@ static ph_rc view(ph_onnx *m, const uint8_t *bytes, size_t n, const char *dir, p
     if (!n) return PH_FAIL(err, PH_EFORMAT, "%.200s: the file is empty", m->name);
     PH_TRY(ph_arena_open_growing(&m->arena, ARENA_CHUNK, err));
     ph_rc rc = read_model(&r, ph_pb_of(bytes, n, m->name), err);
-    free(r.location);
+    m->external_name = r.location;
     return rc;
 }
 
@@ -325,6 +329,7 @@ ph_rc ph_onnx_open(ph_onnx *m, const char *path, ph_err *err) {
 void ph_onnx_close(ph_onnx *m) {
     for (size_t i = 0; i < m->n_external; i++) ph_file_close(&m->external[i]);
     free(m->external);
+    free(m->external_name);
     ph_file_close(&m->file);
     ph_arena_close(&m->arena);
     *m = (ph_onnx){0};

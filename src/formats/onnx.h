@@ -75,12 +75,18 @@ typedef struct ph_onnx_attr {
     size_t                at;
 } ph_onnx_attr;
 
+typedef struct ph_onnx_prop { /* an entry of metadata_props */
+    const char *key, *value;
+} ph_onnx_prop;
+
 typedef struct ph_onnx_node {
     const char         *name, *op, *domain, *overload; /* may be "" but op */
     const char *const  *in;                            /* [n_in]; "": left out */
     const char *const  *out;                           /* [n_out] */
     size_t              n_in, n_out, n_attrs;
     const ph_onnx_attr *attr;
+    const ph_onnx_prop *prop; /* [n_props] */
+    size_t              n_props;
     size_t              at; /* byte of the file */
 } ph_onnx_node;
 
@@ -120,12 +126,14 @@ typedef struct ph_onnx {
     const ph_onnx_node     *node;
     const ph_onnx_tensor   *initializer;
     const ph_onnx_value    *input, *output; /* graph inputs may be initializers too (IR below 4) */
-    size_t                  n_opsets, n_functions, n_nodes, n_initializers, n_inputs, n_outputs;
+    const ph_onnx_prop     *prop;
+    size_t                  n_opsets, n_functions, n_nodes, n_initializers, n_inputs, n_outputs, n_props;
     /* Owned. */
     char     name[96]; /* of the file, for messages */
     ph_arena arena;
     ph_file  file;
-    ph_file *external; /* [n_external] maps of external data */
+    ph_file *external;      /* [n_external] maps of external data */
+    char   **external_name; /* [n_external] their names in the model's folder; the list is owned */
     size_t   n_external;
 } ph_onnx;
 

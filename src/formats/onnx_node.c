@@ -144,18 +144,41 @@ static ph_rc read_into(ph_onnx_reader *r, const ph_pb *m, const ph_pb_field *f, 
     return ph_onnx_read_attr(r, ph_pb_into(m, f), a, err);
 }
 
+static int is_text(const ph_pb_field *f) {
+    return f->wire == PH_PB_BYTES && !memchr(f->at, 0, f->n);
+}
+
+ph_rc ph_onnx_read_prop(ph_onnx_reader *r, const ph_pb *outer, const ph_pb_field *at, ph_onnx_prop *p,
+                        ph_err *err) {
+    static const char ours[] = "pinhole.";
+    ph_pb_field       f, key = {0}, value = {0};
+    int               more = at->wire == PH_PB_BYTES;
+    *p = (ph_onnx_prop){"", ""};
+    for (ph_pb m = ph_pb_into(outer, at); more;) {
+        PH_TRY(ph_pb_next(&m, &f, &more, err));
+        if (more && f.number == 1) key = f;
+        if (more && f.number == 2) value = f;
+    }
+    if (key.n < sizeof ours || memcmp(key.at, ours, sizeof ours - 1) || !is_text(&key) || !is_text(&value))
+        return PH_OK;
+    PH_TRY(ph_onnx_text(r, outer, &key, &p->key, err));
+    return ph_onnx_text(r, outer, &value, &p->value, err);
+}
+
 ph_rc ph_onnx_read_node(ph_onnx_reader *r, ph_pb m, ph_onnx_node *n, ph_err *err) {
     ph_onnx_counts c;
     ph_pb_field    f;
     const char   **in, **out;
     ph_onnx_attr  *attr;
+    ph_onnx_prop  *prop;
     int            more;
     *n = (ph_onnx_node){.name = "", .op = "", .domain = "", .overload = "", .at = (size_t)(m.at - m.base)};
     PH_TRY(ph_onnx_count(&m, &c, err));
     PH_TRY(ph_onnx_table(r, &in, c.of[1], sizeof *in, err));
     PH_TRY(ph_onnx_table(r, &out, c.of[2], sizeof *out, err));
     PH_TRY(ph_onnx_table(r, &attr, c.of[5], sizeof *attr, err));
-    n->in = in, n->out = out, n->attr = attr;
+    PH_TRY(ph_onnx_table(r, &prop, c.of[9], sizeof *prop, err));
+    n->in = in, n->out = out, n->attr = attr, n->prop = prop;
     for (;;) {
         PH_TRY(ph_pb_next(&m, &f, &more, err));
         if (!more) break;
@@ -166,6 +189,7 @@ ph_rc ph_onnx_read_node(ph_onnx_reader *r, ph_pb m, ph_onnx_node *n, ph_err *err
         if (f.number == 5) PH_TRY(read_into(r, &m, &f, &attr[n->n_attrs++], err));
         if (f.number == 7) PH_TRY(ph_onnx_text(r, &m, &f, &n->domain, err));
         if (f.number == 8) PH_TRY(ph_onnx_text(r, &m, &f, &n->overload, err));
+        if (f.number == 9) PH_TRY(ph_onnx_read_prop(r, &m, &f, &prop[n->n_props++], err));
     }
     if (!strcmp(n->domain, "ai.onnx")) n->domain = "";
     if (!*n->op)
