@@ -16,8 +16,7 @@ typedef struct sink {
     void        *arg;
 } sink;
 
-static const char *const modality_name[] = {"none", "vision", "text", "audio", "fused"};
-enum { N_MODALITIES = (int)(sizeof modality_name / sizeof *modality_name) };
+enum { N_MODALITIES = PH_MOD_FUSED + 1 };
 
 static void put(const sink *s, const char *text) {
     s->write(s->arg, text, strlen(text));
@@ -68,8 +67,8 @@ static void draw_cluster(const sink *s, const ph_graph *g, int modality) {
     for (size_t i = 0; i < g->n_nodes; i++) {
         if ((int)g->node[i].modality != modality) continue;
         if (!drawn++ && modality)
-            say(s, "  subgraph cluster_%s {\n    label=\"%s\";\n", modality_name[modality],
-                modality_name[modality]);
+            say(s, "  subgraph cluster_%s {\n    label=\"%s\";\n", ph_modality_name((ph_modality)modality),
+                ph_modality_name((ph_modality)modality));
         draw_node(s, g, i);
     }
     if (drawn && modality) put(s, "  }\n");

@@ -11,6 +11,40 @@
 
 enum { ARENA_CHUNK = 64 << 10 };
 
+/* In the order of the enums. */
+static const char *const modality_name[] = {"none", "vision", "text", "audio", "fused"};
+static const char *const fusion_name[] = {"none", "concat", "inject", "cross_attention", "gated"};
+enum {
+    N_MODALITIES = sizeof modality_name / sizeof *modality_name,
+    N_FUSIONS = sizeof fusion_name / sizeof *fusion_name
+};
+
+const char *ph_modality_name(ph_modality m) {
+    return modality_name[m];
+}
+
+const char *ph_fusion_policy_name(ph_fusion f) {
+    return fusion_name[f];
+}
+
+static int find_name(const char *const *list, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i], name)) return i;
+    return -1;
+}
+
+int ph_modality_find(const char *name, ph_modality *out) {
+    int i = find_name(modality_name, N_MODALITIES, name);
+    if (i >= 0) *out = (ph_modality)i;
+    return i >= 0;
+}
+
+int ph_fusion_policy_find(const char *name, ph_fusion *out) {
+    int i = find_name(fusion_name, N_FUSIONS, name);
+    if (i >= 0) *out = (ph_fusion)i;
+    return i >= 0;
+}
+
 ph_rc ph_graph_open(ph_graph **out, const char *name, ph_err *err) {
     *out = NULL;
     ph_graph *g = calloc(1, sizeof *g);

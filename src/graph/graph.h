@@ -79,6 +79,12 @@ typedef enum ph_fusion {
     PH_FUSION_GATED
 } ph_fusion;
 
+const char *ph_modality_name(ph_modality m); /* "vision"; so below */
+const char *ph_fusion_policy_name(ph_fusion f);
+/* 0: no such name. */
+int ph_modality_find(const char *name, ph_modality *out);
+int ph_fusion_policy_find(const char *name, ph_fusion *out);
+
 typedef enum ph_value_class {
     PH_VALUE_INPUT,    /* filled by the caller before a run */
     PH_VALUE_CONSTANT, /* a stored weight, or a small folded array */

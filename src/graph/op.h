@@ -11,6 +11,8 @@
 #include "graph/kv.h"
 #include "kernels/kernels.h"
 
+struct ph_oo; /* an ONNX model in the making: graph/onnx/onnx_emit.h */
+
 /* A dense array at run time, C order.  For a stored weight, data is NULL and storage says where it is. */
 typedef struct ph_array {
     void             *data;
@@ -49,6 +51,9 @@ typedef struct ph_op {
     /* Floats of scratch that eval takes beyond one copy of each input and output; NULL: none.  Arrays have
      * shapes, no data. */
     int64_t (*scratch)(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out);
+    /* Writes the node in operators of the model's opset.  NULL: it is ONNX's own, under its name and with its
+     * attributes, where the opset has them.  Failures stick to the model. */
+    void (*onnx)(struct ph_oo *o, const ph_node *n);
 } ph_op;
 
 const ph_op *ph_op_find(const char *name); /* or NULL */

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *ph_modality_name(ph_modality m) {
-    static const char *const name[] = {"none", "vision", "text", "audio", "fused"};
-    return name[m];
-}
-
 __attribute__((format(printf, 5, 6))) static void tell(ph_deploy_part *p, const char *code, const char *node,
                                                        int is_fatal, const char *fmt, ...) {
     va_list ap;

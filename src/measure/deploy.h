@@ -49,6 +49,4 @@ typedef struct ph_deploy {
 ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_kernels *kernels, ph_err *err);
 void  ph_deploy_close(ph_deploy *d); /* accepts a zeroed one */
 
-const char *ph_modality_name(ph_modality m); /* "vision" */
-
 #endif

@@ -1,7 +1,8 @@
 /* seeds: tests/golden/set/onnx/ops tests/golden/set/onnx/bad tests/golden/onnx/microsoft/ops */
 /* fuzz_onnx.c - whatever the bytes: an error with a text, or tensors inside the file and a graph that the
- * check accepts, runs by definition, and prints. */
+ * check accepts, runs by definition, prints, and is written as a model that can be read. */
 #include "graph/onnx/onnx_in.h"
+#include "graph/onnx/onnx_out.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -74,6 +75,26 @@ static void run(const ph_graph *g, const ph_kernels *kernels) {
     ph_arena_close(&arena);
 }
 
+static void write_again(const ph_graph *g, int64_t opset) {
+    const ph_onnx_export_how how = {.opset = opset};
+    ph_onnx_exported         x;
+    ph_onnx_memory           bytes = {0};
+    ph_onnx                  m;
+    ph_err                   err = {0};
+    if (ph_onnx_export(&x, g, &how, &err)) {
+        assert(*err.msg && err.code != PH_EBUG);
+        return;
+    }
+    ph_rc rc = ph_onnx_write_memory(&bytes, &x.writer, &x.producer, PH_ONNX_EXTERNAL_NEVER, &err);
+    assert(!rc || rc == PH_ELIMIT);
+    if (!rc) {
+        assert(!ph_onnx_view(&m, bytes.model, bytes.n, "again", &err));
+        ph_onnx_close(&m);
+    }
+    ph_onnx_memory_close(&bytes);
+    ph_onnx_exported_close(&x);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static ph_kernels kernels;
@@ -96,6 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ph_graph_dot(g.graph, ignore, &written);
         assert(written);
         run(g.graph, &kernels);
+        write_again(g.graph, PH_ONNX_OUT_OPSET_MIN + (int64_t)(size % 7));
     }
     ph_onnx_graph_close(&g);
     ph_onnx_close(&m);

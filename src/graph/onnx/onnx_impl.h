@@ -65,7 +65,9 @@ typedef struct ph_oi {
     struct {
         int value, axis; /* a graph input and its axis that is this symbol; value -1: none */
     } witness[PH_N_SYMS];
-    int n_syms;
+    int                 n_syms;
+    const ph_onnx_prop *prop; /* [n_props] of the model, by key */
+    size_t              n_props;
 } ph_oi;
 
 /* One row of the table: how an operator of a file becomes nodes of ours. */
@@ -85,6 +87,7 @@ int         ph_oi_has(ph_oi *o, const ph_onnx_node *n, size_t i); /* input i is 
 int         ph_oi_has_out(const ph_onnx_node *n, size_t k);       /* output k is wanted */
 int         ph_oi_in(ph_oi *o, const ph_onnx_node *n, size_t i);  /* as an array; -1: left out, or failed */
 ph_oi_item *ph_oi_item_of(ph_oi *o, const char *name);
+int         ph_oi_is_taken(const ph_oi *o, const char *name); /* a name of the model's own graph */
 const ph_onnx_attr *ph_oi_attr(ph_oi *o, const ph_onnx_node *n, const char *name); /* resolved; NULL: none */
 int64_t             ph_oi_int(ph_oi *o, const ph_onnx_node *n, const char *name, int64_t otherwise);
 double              ph_oi_float(ph_oi *o, const ph_onnx_node *n, const char *name, double otherwise);
@@ -130,6 +133,12 @@ int ph_oi_sizes_in(ph_oi *o, const ph_onnx_node *n, size_t i, ph_oi_sizes *out);
 int ph_oi_sizes_value(ph_oi *o, const ph_oi_sizes *s); /* a constant or a Sizes node */
 /* Where the node reckons with sizes only: does it.  *took 0: it is a node as all others. */
 ph_rc ph_oi_sizes_try(ph_oi *o, const ph_onnx_node *n, int *took, ph_err *err);
+
+/* ---- metadata (onnx_props.c) ---- */
+/* The model's own, sorted, and what it says of all nodes. */
+ph_rc ph_oi_props_open(ph_oi *o, ph_err *err);
+/* What the file says of n, for the nodes of the graph from `first` on that n became. */
+void ph_oi_props_apply(ph_oi *o, const ph_onnx_node *n, size_t first);
 
 /* ---- folding (onnx_fold.c) ---- */
 /* When the last node added has constants only, its outputs become constants.  */

@@ -34,6 +34,10 @@ ph_oi_item *ph_oi_item_of(ph_oi *o, const char *name) {
     return &found->item;
 }
 
+int ph_oi_is_taken(const ph_oi *o, const char *name) {
+    return find_name(&o->scope[0], name) != NULL;
+}
+
 static void add_name(ph_oi_scope *s, const char *name, int node, const ph_onnx_tensor *tensor) {
     s->name[s->n_names++] = (ph_oi_name){.name = name, .node = node, .item = {.id = -1}, .tensor = tensor};
 }
@@ -471,7 +475,9 @@ static ph_rc import_all(ph_oi *o, ph_err *err) {
             continue;
         }
         const ph_onnx_node *n = &s->node[s->order[s->next++]];
+        size_t              before = o->g->n_nodes;
         ph_rc               rc = import_node(o, n, err);
+        if (!rc) ph_oi_props_apply(o, n, before);
         if (rc)
             return ph_note(err, rc, "at node '%.60s' (%.40s), byte %zu of %.40s", label(n), n->op, n->at,
                            o->m->name);
@@ -483,6 +489,7 @@ static ph_rc import(ph_oi *o, ph_err *err) {
     PH_TRY(ph_arena_open_growing(&o->scratch, CHUNK, err));
     PH_TRY(ph_graph_open(&o->g, "onnx", err));
     o->out->graph = o->g;
+    PH_TRY(ph_oi_props_open(o, err));
     PH_TRY(open_graph(o, err));
     PH_TRY(import_all(o, err));
     if (!o->m->n_outputs) return PH_FAIL(err, PH_EMISMATCH, "%.100s: the graph has no outputs", o->m->name);

@@ -160,7 +160,8 @@ static void temp_name(ph_oi *o, char out[NAME_BYTES]) {
     const char         *first = "";
     for (size_t k = 0; n && k < n->n_out && !*first; k++) first = n->out[k];
     name_of(o, first, base);
-    snprintf(out, NAME_BYTES, "%.200s#%d", base, ++o->n_temps);
+    do snprintf(out, NAME_BYTES, "%.200s#%d", base, ++o->n_temps);
+    while (ph_oi_is_taken(o, out));
 }
 
 /* 4-bit numbers as bytes. */

@@ -9,6 +9,7 @@
  * each row of scores is written out.  A row that sees no key is zero.  Past keys,
  * other outputs and softmax_precision are not done.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
@@ -256,6 +257,74 @@ static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, 
            in[0].dim[in[0].rank - 1] * BLOCK;
 }
 
+/* Heads of x as the products want them: [B, heads, T, d], or with is_turned [B, heads, d, T]. */
+static const char *heads_of(ph_oo *o, const ph_node *n, int i, int64_t heads, int is_turned) {
+    static const int64_t apart[2][4] = {{0, 2, 1, 3}, {0, 2, 3, 1}}, turn[4] = {0, 1, 3, 2};
+    const ph_shape      *s = ph_oo_shape(o, n, i);
+    const char          *x = ph_oo_in(o, n, i);
+    if (s->rank == 4) return is_turned ? ph_oo_transpose(o, x, turn, 4) : x;
+    const int64_t split[4] = {0, 0, heads, s->dim[2].mul / heads};
+    return ph_oo_transpose(o, ph_oo_reshape(o, x, split, 4), apart[is_turned], 4);
+}
+
+/* Keys from the first on up to the query's own: bool [T, S]. */
+static const char *causal(ph_oo *o, const char *q, const char *kt) {
+    static const int64_t end[1] = {1};
+    const char *queries = ph_oo_places(o, ph_oo_size(o, q, 2)), *keys = ph_oo_places(o, ph_oo_size(o, kt, 3));
+    return ph_oo_two(o, "GreaterOrEqual", ph_oo_two(o, "Unsqueeze", queries, ph_oo_ints(o, end, 1)), keys);
+}
+
+/* Runtimes take a mask whose last two dimensions are all queries and keys. */
+static int is_usual(const ph_oo *o, const ph_node *n) {
+    const ph_shape *m = ph_oo_shape(o, n, 3), *q = ph_oo_shape(o, n, 0), *k = ph_oo_shape(o, n, 1);
+    int             at = q->rank == 4 ? 2 : 1;
+    return !ph_oo_has(n, 3) || (m->rank >= 2 && ph_dim_same(m->dim[m->rank - 2], q->dim[at]) &&
+                                ph_dim_same(m->dim[m->rank - 1], k->dim[at]));
+}
+
+/* Before opset 23 in parts. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    const ph_shape *s[3] = {ph_oo_shape(o, n, 0), ph_oo_shape(o, n, 1), ph_oo_shape(o, n, 2)};
+    int             rank = s[0]->rank;
+    int64_t         heads[3] = {0}, last[3];
+    form            f;
+    if (o->opset >= 23 && is_usual(o, n)) {
+        ph_oo_plain(o, n);
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        last[i] = s[i]->dim[rank - 1].mul;
+        if (rank == 4) heads[i] = s[i]->dim[1].mul;
+    }
+    if (form_of(n, rank, heads, last, &f, NULL)) {
+        ph_oo_none(o, n, "its heads");
+        return;
+    }
+    ph_oo_attend a = {.heads = f.q_heads, .kv_heads = f.kv_heads, .d = f.d, .dv = f.dv};
+    a.scale = ph_node_float(n, "scale", 1 / sqrt((double)f.d));
+    a.softcap = ph_node_float(n, "softcap", 0);
+    a.q = heads_of(o, n, 0, f.q_heads, 0);
+    a.kt = heads_of(o, n, 1, f.kv_heads, 1);
+    a.v = heads_of(o, n, 2, f.kv_heads, 0);
+    if (ph_oo_has(n, 3) && o->g->value[n->in[3]].dtype == PH_BOOL)
+        a.seen = ph_oo_in(o, n, 3);
+    else if (ph_oo_has(n, 3))
+        a.bias = ph_oo_in(o, n, 3);
+    if (ph_node_int(n, "is_causal", 0)) {
+        const char *before = causal(o, a.q, a.kt);
+        a.seen = a.seen ? ph_oo_two(o, "And", a.seen, before) : before;
+    }
+    const char *y = ph_oo_attention(o, &a);
+    if (rank == 4) {
+        ph_oo_is(o, n, 0, y);
+        return;
+    }
+    static const int64_t back[4] = {0, 2, 1, 3};
+    const int64_t        flat[3] = {0, 0, f.q_heads * f.dv};
+    y = ph_oo_transpose(o, y, back, 4);
+    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, 3)), PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_Attention = {
     .name = "Attention",
     .domain = "",
@@ -267,5 +336,6 @@ const ph_op ph_op_Attention = {
     .infer = infer,
     .scratch = scratch,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__Attention.html",
 };

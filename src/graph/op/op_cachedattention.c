@@ -16,6 +16,7 @@
  * schema and refused until an engine computes them.
  */
 #include "graph/kv_page.h"
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
@@ -257,6 +258,124 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return has_q ? attend_all(&j, count, e, err) : PH_OK;
 }
 
+/* ---- as ONNX: the cache is dense, past keys come in and present ones go out ---- */
+
+/* A row's field, [B, T, 1] i64. */
+static const char *field(ph_oo *o, int which) {
+    return ph_oo_slice(o, o->rows, 2, which, which + 1, 1);
+}
+
+/* What each token sees of `size` keys: bool [B, 1, T, S]; span_of in operators.  Once for layers of a kind.
+ */
+static const char *seen_of(ph_oo *o, const char *size, int64_t window, int is_cross) {
+    const char *known = ph_oo_kept(o, "seen %d %lld", is_cross, (long long)window), *from, *end;
+    if (known || o->rc) return known ? known : "";
+    if (is_cross) {
+        from = field(o, PH_ROW_CROSS_BEGIN);
+        end = field(o, PH_ROW_CROSS_END);
+    } else {
+        const char *index = field(o, PH_ROW_INDEX), *back = ph_oo_two(o, "Sub", index, field(o, PH_ROW_BACK));
+        from = ph_oo_two(o, "Sub", index, ph_oo_int(o, window ? window - 1 : 0));
+        from =
+            window ? ph_oo_two(o, "Max", from, ph_oo_int(o, 0)) : ph_oo_two(o, "Mul", index, ph_oo_int(o, 0));
+        from = ph_oo_two(o, "Min", from, back);
+        end = field(o, PH_ROW_SPAN);
+    }
+    const char *keys = ph_oo_places(o, size);
+    known = ph_oo_two(o, "And", ph_oo_two(o, "GreaterOrEqual", keys, from), ph_oo_two(o, "Less", keys, end));
+    return ph_oo_keep(o, ph_oo_unsqueeze(o, known, 1), "seen %d %lld", is_cross, (long long)window);
+}
+
+/* Rows [R, heads * d] as [B, heads, T, d]. */
+static const char *heads_of(ph_oo *o, const ph_node *n, int i, int64_t heads, int64_t d) {
+    static const int64_t apart[4] = {0, 2, 1, 3};
+    const int64_t        tail[2] = {heads, d};
+    const char          *to = ph_oo_kept(o, "heads %lld %lld", (long long)heads, (long long)d);
+    if (!to)
+        to = ph_oo_keep(o,
+                        ph_oo_make(o, "Concat", PH_OO_IN(o->batch, ph_oo_ints(o, tail, 2)),
+                                   PH_OO_ATTRS(PH_OO_INT("axis", 0))),
+                        "heads %lld %lld", (long long)heads, (long long)d);
+    return ph_oo_transpose(o, ph_oo_two(o, "Reshape", ph_oo_in(o, n, i), to), apart, 4);
+}
+
+/* "past.3.key" [B, heads, `size`, d], as an input or an output. */
+static const char *cache(ph_oo *o, const char *what, int64_t layer, const char *part, int is_output,
+                         int64_t heads, const char *size, int64_t d) {
+    const ph_onnx_dim dim[4] = {{-1, "B"}, {heads, ""}, {-1, size}, {d, ""}};
+    const char       *name = ph_oo_text(o, "%s.%lld.%s", what, (long long)layer, part);
+    if (is_output)
+        ph_oo_put_output(o, name, PH_OO_FLOAT32, dim, 4);
+    else
+        ph_oo_put_input(o, name, PH_OO_FLOAT32, dim, 4);
+    return name;
+}
+
+/* An output that no value of the graph is. */
+static void give(ph_oo *o, const char *name, const char *op, const char *const *in, size_t n_in,
+                 int64_t axis) {
+    const ph_onnx_attr attr = PH_OO_INT("axis", axis);
+    ph_onnx_node n = {.name = name, .op = op, .domain = "", .in = in, .n_in = n_in, .out = &name, .n_out = 1};
+    n.attr = &attr;
+    n.n_attrs = axis >= 0;
+    if (!o->rc) ph_onnx_put_node(&o->x->writer, &n, NULL, 0);
+}
+
+/* Keys or values of one layer that its tokens see, [B, kv heads, S, d]: what came in, with the step's own. */
+static const char *keys_of(ph_oo *o, const ph_node *n, int i, const form *f, int is_cross) {
+    const char *part = i == 1 ? "key" : "value";
+    int64_t     d = i == 1 ? f->dk : f->dv, layer = ph_node_int(n, "layer", 0);
+    if (is_cross) return cache(o, "cross", layer, part, 0, f->kv_heads, "C", d);
+    const char *own = heads_of(o, n, i, f->kv_heads, d);
+    if (o->how->has_no_past) return own;
+    const char *past = cache(o, "past", layer, part, 0, f->kv_heads, "P", d);
+    const char *now = cache(o, "present", layer, part, 1, f->kv_heads, "P+T", d);
+    give(o, now, "Concat", PH_OO_IN(past, own), 2);
+    return now;
+}
+
+/* The graph that fills a cache: its keys and values are what it gives. */
+static void write_filling(ph_oo *o, const ph_node *n, const form *f) {
+    for (int i = 1; i < 3; i++) {
+        int64_t     d = i == 1 ? f->dk : f->dv;
+        const char *own = heads_of(o, n, i, f->kv_heads, d);
+        const char *name =
+            cache(o, "cross", ph_node_int(n, "layer", 0), i == 1 ? "key" : "value", 1, f->kv_heads, "T", d);
+        give(o, name, "Identity", PH_OO_IN(own), -1);
+    }
+}
+
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    static const int64_t turn[4] = {0, 1, 3, 2}, back[4] = {0, 2, 1, 3};
+    int64_t              heads = ph_node_int(n, "num_heads", 1), kv = ph_node_int(n, "kv_num_heads", 1);
+    int64_t              width[3] = {0};
+    int                  is_cross = !has_input(n, 1);
+    form                 f;
+    for (int i = 0; i < 3; i++)
+        if (has_input(n, i)) width[i] = ph_oo_shape(o, n, i)->dim[1].mul;
+    if (is_cross) width[1] = width[2] = width[0] / heads * kv;
+    if (!has_input(n, 0)) width[0] = width[1] / kv * heads;
+    if (!o->batch || form_of(n, width[0], width[1], width[2], &f, NULL)) {
+        ph_oo_none(o, n, "a cache in a graph without one");
+        return;
+    }
+    if (!has_input(n, 0)) {
+        write_filling(o, n, &f);
+        return;
+    }
+    ph_oo_attend a = {.heads = f.heads, .kv_heads = f.kv_heads, .d = f.dk, .dv = f.dv};
+    a.scale = ph_node_float(n, "scale", 1 / sqrt((double)f.dk));
+    a.softcap = ph_node_float(n, "softcap", 0);
+    a.q = heads_of(o, n, 0, f.heads, f.dk);
+    const char *k = keys_of(o, n, 1, &f, is_cross);
+    a.kt = ph_oo_transpose(o, k, turn, 4);
+    a.v = keys_of(o, n, 2, &f, is_cross);
+    a.seen = seen_of(o, ph_oo_size(o, k, 2), ph_node_int(n, "window", 0), is_cross);
+    const int64_t flat[2] = {-1, f.heads * f.dv};
+    const char   *y = ph_oo_transpose(o, ph_oo_attention(o, &a), back, 4);
+    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, 2)), PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_CachedAttention = {
     .name = "CachedAttention",
     .domain = "pinhole",
@@ -267,6 +386,7 @@ const ph_op ph_op_CachedAttention = {
     .out_max = 3,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "the design: KV; online softmax arXiv:1805.02867",
     .outputs = outputs,
     .has_effect = 1,

@@ -3,7 +3,10 @@
  *
  * ONNX's attribute value, a tensor, is here: to (an ONNX element type, default 1: float) and the number as
  * whole or real. */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_number.h"
+
+#include <string.h>
 
 static const struct {
     int      onnx;
@@ -38,6 +41,23 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    uint8_t  bytes[8] = {0};
+    ph_array one = {.data = bytes, .dtype = o->g->value[n->out[0]].dtype};
+    float    real = (float)ph_node_float(n, "real", 0);
+    if (one.dtype == PH_F32)
+        memcpy(bytes, &real, sizeof real);
+    else
+        ph_int_put(&one, 0, ph_node_int(n, "whole", 0));
+    const ph_onnx_tensor value = {.type = ph_oo_type(one.dtype),
+                                  .rank = 1,
+                                  .dim = {1},
+                                  .bytes = bytes,
+                                  .n_bytes = ph_dtype_bytes(one.dtype)};
+    const ph_onnx_attr   attr = {.name = "value", .type = PH_ONNX_A_TENSOR, .tensor = &value};
+    ph_oo_emit(o, n, "", "ConstantOfShape", PH_OO_IN(ph_oo_in(o, n, 0)), &attr, 1);
+}
+
 const ph_op ph_op_ConstantOfShape = {
     .name = "ConstantOfShape",
     .domain = "",
@@ -48,5 +68,6 @@ const ph_op ph_op_ConstantOfShape = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__ConstantOfShape.html",
 };

@@ -1,6 +1,7 @@
 /* op_dequantize.c - DequantizeLinear: (x - zero point) * scale, in f32 (opset 21).
  *
  * Scales as QuantizeLinear has them (op_quantize.c). */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_quantize.h"
 
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
@@ -28,6 +29,11 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    ph_oo_plain_with(o, n, PH_OO_IN(ph_oo_in(o, n, 0), ph_oo_in(o, n, 1), ph_oo_in(o, n, 2)),
+                     ph_node_int(n, "block_size", 0) ? "to" : "to block_size");
+}
+
 const ph_op ph_op_DequantizeLinear = {
     .name = "DequantizeLinear",
     .domain = "",
@@ -38,5 +44,6 @@ const ph_op ph_op_DequantizeLinear = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__DequantizeLinear.html",
 };

@@ -1,5 +1,6 @@
 /* op_gathernd.c - GatherND: the slices of data that index tuples name (opset 13), after batch_dims common
  * axes. */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_number.h"
 
 #include <inttypes.h>
@@ -53,6 +54,13 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* Indices are i64 there. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    const char *at = ph_oo_in(o, n, 1);
+    if (o->g->value[n->in[1]].dtype != PH_I64) at = ph_oo_cast(o, at, PH_OO_INT64);
+    ph_oo_plain_with(o, n, PH_OO_IN(ph_oo_in(o, n, 0), at), "");
+}
+
 const ph_op ph_op_GatherND = {
     .name = "GatherND",
     .domain = "",
@@ -63,5 +71,6 @@ const ph_op ph_op_GatherND = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__GatherND.html",
 };

@@ -4,6 +4,7 @@
  *
  * mode linear, nearest, cubic (and their older names); padding_mode zeros, border, reflection; align_corners.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <math.h>
@@ -120,6 +121,23 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* The modes were called otherwise before opset 20. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    static const char *const name[2][3] = {{"nearest", "bilinear", "bicubic"},
+                                           {"nearest", "linear", "cubic"}};
+    form                     f;
+    if (form_of(n, &f, NULL)) {
+        ph_oo_none(o, n, "its mode");
+        return;
+    }
+    const ph_onnx_attr attr[] = {
+        PH_OO_TEXT("mode", name[o->opset >= 20][f.mode]),
+        PH_OO_TEXT("padding_mode", ph_node_text(n, "padding_mode", "zeros")),
+        PH_OO_INT("align_corners", f.align),
+    };
+    ph_oo_emit(o, n, "", "GridSample", PH_OO_IN(ph_oo_in(o, n, 0), ph_oo_in(o, n, 1)), attr, 3);
+}
+
 const ph_op ph_op_GridSample = {
     .name = "GridSample",
     .domain = "",
@@ -130,5 +148,6 @@ const ph_op ph_op_GridSample = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__GridSample.html",
 };

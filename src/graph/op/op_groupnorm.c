@@ -2,6 +2,7 @@
  * (opset 21).
  *
  *     x [N, C, ..], scale [C], bias [C], num_groups */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <math.h>
@@ -47,6 +48,27 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* Before opset 21 scales belong to groups: the groups are normalised as if they were channels. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    float   one[64], zero[64] = {0};
+    int64_t groups = ph_node_int(n, "num_groups", 1), to[3] = {0, groups, -1}, column[PH_RANK_MAX] = {-1};
+    int     rank = ph_oo_shape(o, n, 0)->rank;
+    if (o->opset >= 21 || groups > 64) {
+        ph_oo_plain(o, n);
+        return;
+    }
+    for (int i = 0; i < groups; i++) one[i] = 1;
+    for (int i = 1; i < rank - 1; i++) column[i] = 1;
+    const char *x = ph_oo_in(o, n, 0), *y = ph_oo_reshape(o, x, to, 3);
+    y = ph_oo_make(o, "InstanceNormalization",
+                   PH_OO_IN(y, ph_oo_floats(o, one, (size_t)groups), ph_oo_floats(o, zero, (size_t)groups)),
+                   PH_OO_ATTRS(PH_OO_FLOAT("epsilon", ph_node_float(n, "epsilon", 1e-5))));
+    y = ph_oo_two(o, "Reshape", y, ph_oo_one(o, "Shape", x));
+    y = ph_oo_two(o, "Mul", y, ph_oo_reshape(o, ph_oo_in(o, n, 1), column, (size_t)(rank - 1)));
+    ph_oo_emit(o, n, "", "Add", PH_OO_IN(y, ph_oo_reshape(o, ph_oo_in(o, n, 2), column, (size_t)(rank - 1))),
+               PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_GroupNormalization = {
     .name = "GroupNormalization",
     .domain = "",
@@ -57,5 +79,6 @@ const ph_op ph_op_GroupNormalization = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__GroupNormalization.html",
 };

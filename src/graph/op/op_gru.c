@@ -41,5 +41,6 @@ const ph_op ph_op_GRU = {
     .out_max = 2,
     .infer = infer,
     .eval = eval,
+    .onnx = ph_write_recurrent,
     .source = "onnx.ai/onnx/operators/onnx__GRU.html",
 };

@@ -3,6 +3,7 @@
  * The one product with a stored weight: W may be any storage type that can be
  * unpacked, and is read where it lies.  Importers turn MatMul and Gemm into this.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
@@ -56,6 +57,51 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* Gemm around an x [.., K] that is made a matrix: the weight is read as it lies, not turned by whoever loads
+ * the model. */
+static void write_flat(ph_oo *o, const ph_node *n) {
+    const ph_shape *s = ph_oo_shape(o, n, 0), *w = ph_oo_shape(o, n, 1);
+    const int64_t   flat[2] = {-1, w->dim[1].mul}, wide[1] = {w->dim[0].mul};
+    const char     *x = ph_oo_in(o, n, 0), *part[PH_RANK_MAX];
+    for (int i = 0; i + 1 < s->rank; i++)
+        part[i] = ph_dim_is_fixed(s->dim[i]) ? ph_oo_ints(o, &s->dim[i].mul, 1) : ph_oo_size(o, x, i);
+    part[s->rank - 1] = ph_oo_ints(o, wide, 1);
+    const char *to = ph_oo_make(o, "Concat", part, (size_t)s->rank, PH_OO_ATTRS(PH_OO_INT("axis", 0)));
+    const char *y =
+        ph_oo_make(o, "Gemm", PH_OO_IN(ph_oo_reshape(o, x, flat, 2), ph_oo_in(o, n, 1), ph_oo_in(o, n, 2)),
+                   PH_OO_ATTRS(PH_OO_INT("transB", 1)));
+    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, to), PH_OO_NO_ATTRS);
+}
+
+/* Gemm where x is a matrix, else MatMul; n-bit blocks stay what they are. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    const ph_value *w = &o->g->value[n->in[1]];
+    const char     *x = ph_oo_in(o, n, 0), *plane[3] = {"", "", ""};
+    if (w->cls == PH_VALUE_CONSTANT && ph_oo_nbits(o, w, plane)) {
+        const ph_onnx_attr attr[] = {PH_OO_INT("K", w->shape.dim[1].mul), PH_OO_INT("N", w->shape.dim[0].mul),
+                                     PH_OO_INT("bits", w->storage.bits),
+                                     PH_OO_INT("block_size", (int64_t)w->storage.group)};
+        const char *const  in[6] = {x, plane[0], plane[1], plane[2], "", ph_oo_in(o, n, 2)};
+        ph_oo_emit(o, n, "com.microsoft", "MatMulNBits", in, 6, attr, 4);
+        return;
+    }
+    if (ph_oo_shape(o, n, 0)->rank == 2) {
+        ph_oo_emit(o, n, "", "Gemm", PH_OO_IN(x, ph_oo_in(o, n, 1), ph_oo_in(o, n, 2)),
+                   PH_OO_ATTRS(PH_OO_INT("transB", 1)));
+        return;
+    }
+    if (o->how->is_flat && ph_oo_shape(o, n, 0)->rank > 2) {
+        write_flat(o, n);
+        return;
+    }
+    if (!ph_oo_has(n, 2)) {
+        ph_oo_emit(o, n, "", "MatMul", PH_OO_IN(x, ph_oo_turned(o, n, 1)), PH_OO_NO_ATTRS);
+        return;
+    }
+    const char *y = ph_oo_two(o, "MatMul", x, ph_oo_turned(o, n, 1));
+    ph_oo_emit(o, n, "", "Add", PH_OO_IN(y, ph_oo_in(o, n, 2)), PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_Linear = {
     .name = "Linear",
     .domain = "pinhole",
@@ -66,5 +112,6 @@ const ph_op ph_op_Linear = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "the design: one product for every storage type",
 };

@@ -43,5 +43,6 @@ const ph_op ph_op_LSTM = {
     .out_max = 3,
     .infer = infer,
     .eval = eval,
+    .onnx = ph_write_recurrent,
     .source = "onnx.ai/onnx/operators/onnx__LSTM.html",
 };

@@ -1,5 +1,6 @@
 /* op_number.c - what operators of imported graphs share.  See op_number.h. */
 #include "graph/op/op_number.h"
+#include "graph/onnx/onnx_emit.h"
 
 #include <math.h>
 #include <string.h>
@@ -212,6 +213,30 @@ ph_rc ph_eval_reduce(const ph_graph *g, const ph_node *n, const ph_array *in, ph
             ph_int_put(out, i, reduce_whole(&x, from, count, r));
     }
     return PH_OK;
+}
+
+/* Axes were an attribute before opset 18 (of ReduceSum, 13), and an empty list did not mean none. */
+void ph_write_reduce(ph_oo *o, const ph_node *n) {
+    int64_t axes[PH_RANK_MAX];
+    int     count = 0;
+    if (o->opset < 20 && o->g->value[n->in[0]].dtype == PH_BOOL) {
+        ph_oo_none(o, n, "booleans");
+        return;
+    }
+    if (o->opset >= 18 || !strcmp(n->op->name, "ReduceSum")) {
+        ph_oo_plain(o, n);
+        return;
+    }
+    if (ph_oo_has(n, 1) && ph_const_ints(o->g, n, 1, axes, PH_RANK_MAX, &count, NULL)) {
+        ph_oo_none(o, n, "axes that are no constant");
+        return;
+    }
+    ph_onnx_attr own[2] = {PH_OO_INT("keepdims", ph_node_int(n, "keepdims", 1)),
+                           PH_OO_INTS("axes", axes, (size_t)count)};
+    if (!count && ph_node_int(n, "noop_with_empty_axes", 0))
+        ph_oo_none(o, n, "a reduction over no axis");
+    else
+        ph_oo_emit(o, n, "", n->op->name, PH_OO_IN(ph_oo_in(o, n, 0)), own, count ? 2 : 1);
 }
 
 /* ---- scattering ---- */

@@ -58,6 +58,7 @@ typedef struct ph_reduction {
 ph_rc ph_infer_reduce(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err);
 ph_rc ph_eval_reduce(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out,
                      const ph_reduction *r, const ph_eval *e, ph_err *err);
+void  ph_write_reduce(struct ph_oo *o, const ph_node *n); /* their ph_op.onnx */
 
 /* ---- scattering ---- */
 

@@ -3,6 +3,7 @@
  *     x, pads (a constant list [begin.., end..]), value (left out: 0), axes (a constant list, left out: all)
  *
  * mode: constant, reflect (without the edge), edge, wrap. */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_number.h"
 
 #include <inttypes.h>
@@ -101,6 +102,14 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    if ((o->opset < 18 && ph_oo_has(n, 3)) ||
+        (o->opset < 19 && !strcmp(ph_node_text(n, "mode", "constant"), "wrap")))
+        ph_oo_none(o, n, ph_oo_has(n, 3) ? "some axes only" : "mode wrap");
+    else
+        ph_oo_plain(o, n);
+}
+
 const ph_op ph_op_Pad = {
     .name = "Pad",
     .domain = "",
@@ -111,5 +120,6 @@ const ph_op ph_op_Pad = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__Pad.html",
 };

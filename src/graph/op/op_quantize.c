@@ -4,6 +4,7 @@
  * The scale is one number, a list along axis, or an array of blocks of block_size along it.  The result has
  * the zero point's type; without one that of the attribute to (an ONNX type: 2 u8, 3 i8, 4 u16, 5 i16). */
 #include "graph/op/op_quantize.h"
+#include "graph/onnx/onnx_emit.h"
 
 #include <math.h>
 
@@ -87,6 +88,15 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* The result's type is the zero point's: one of zeros says what the attribute does. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    int64_t     to = ph_node_int(n, "to", 2);
+    const char *x = ph_oo_in(o, n, 0), *scale = ph_oo_in(o, n, 1), *zero = ph_oo_in(o, n, 2);
+    if (!*zero && to != 2) zero = ph_oo_cast(o, ph_oo_two(o, "Mul", scale, ph_oo_number(o, 0)), (int)to);
+    ph_oo_plain_with(o, n, PH_OO_IN(x, scale, zero),
+                     ph_node_int(n, "block_size", 0) ? "to" : "to block_size");
+}
+
 const ph_op ph_op_QuantizeLinear = {
     .name = "QuantizeLinear",
     .domain = "",
@@ -97,5 +107,6 @@ const ph_op ph_op_QuantizeLinear = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__QuantizeLinear.html",
 };

@@ -1,5 +1,6 @@
 /* op_recurrent.c - the walk over time that RNN, GRU and LSTM share.  See op_recurrent.h. */
 #include "graph/op/op_recurrent.h"
+#include "graph/onnx/onnx_emit.h"
 
 #include <math.h>
 #include <string.h>
@@ -206,4 +207,35 @@ ph_rc ph_rnn_eval(const ph_node *n, const ph_array *in, ph_array *out, const ph_
         for (int64_t b = 0; b < w.batch; b++) run(&w, &r, kind, d, is_back || d == 1, b);
     }
     return PH_OK;
+}
+
+/* ---- as ONNX ---- */
+
+/* The words of a list apart by commas, in `words`; how many. */
+static size_t words_of(ph_oo *o, const char *list, const char *words[PH_RNN_ACTIVATIONS * 2]) {
+    size_t n = 0;
+    for (const char *p = list; *p && n < PH_RNN_ACTIVATIONS * 2;) {
+        size_t word = strcspn(p, ",");
+        words[n++] = ph_oo_text(o, "%.*s", (int)word, p);
+        p += word + (p[word] == ',');
+    }
+    return n;
+}
+
+void ph_write_recurrent(ph_oo *o, const ph_node *n) {
+    const char  *words[PH_RNN_ACTIVATIONS * 2], *in[8];
+    ph_onnx_attr attr[7];
+    size_t       count = 0, n_words = words_of(o, ph_node_text(n, "activations", ""), words);
+    double       clip = ph_node_float(n, "clip", 0);
+    attr[count++] = PH_OO_TEXT("direction", ph_node_text(n, "direction", "forward"));
+    attr[count++] = PH_OO_INT("hidden_size", ph_node_int(n, "hidden_size", 0));
+    if (ph_node_int(n, "layout", 0)) attr[count++] = PH_OO_INT("layout", 1);
+    if (clip > 0) attr[count++] = PH_OO_FLOAT("clip", clip);
+    if (ph_node_int(n, "input_forget", 0)) attr[count++] = PH_OO_INT("input_forget", 1);
+    if (ph_node_int(n, "linear_before_reset", 0)) attr[count++] = PH_OO_INT("linear_before_reset", 1);
+    if (n_words)
+        attr[count++] =
+            (ph_onnx_attr){.name = "activations", .type = PH_ONNX_A_TEXTS, .texts = words, .n = n_words};
+    for (int i = 0; i < 8; i++) in[i] = ph_oo_in(o, n, i);
+    ph_oo_emit(o, n, "", n->op->name, in, 8, attr, count);
 }

@@ -44,5 +44,6 @@ double ph_rnn_clip(const ph_rnn *r, double x);
 ph_rc ph_rnn_infer(const ph_graph *g, const ph_node *n, ph_value *out, const ph_rnn_kind *kind, ph_err *err);
 ph_rc ph_rnn_eval(const ph_node *n, const ph_array *in, ph_array *out, const ph_rnn_kind *kind,
                   const ph_eval *e, ph_err *err);
+void  ph_write_recurrent(struct ph_oo *o, const ph_node *n); /* their ph_op.onnx */
 
 #endif

@@ -28,5 +28,6 @@ const ph_op ph_op_ReduceL1 = {
     .out_max = 1,
     .infer = ph_infer_reduce,
     .eval = eval,
+    .onnx = ph_write_reduce,
     .source = "onnx.ai/onnx/operators/onnx__ReduceL1.html",
 };

@@ -30,5 +30,6 @@ const ph_op ph_op_ReduceLogSumExp = {
     .out_max = 1,
     .infer = ph_infer_reduce,
     .eval = eval,
+    .onnx = ph_write_reduce,
     .source = "onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html",
 };

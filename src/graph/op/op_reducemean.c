@@ -31,5 +31,6 @@ const ph_op ph_op_ReduceMean = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = ph_write_reduce,
     .source = "onnx.ai/onnx/operators/onnx__ReduceMean.html",
 };

@@ -26,5 +26,6 @@ const ph_op ph_op_ReduceProd = {
     .out_max = 1,
     .infer = ph_infer_reduce,
     .eval = eval,
+    .onnx = ph_write_reduce,
     .source = "onnx.ai/onnx/operators/onnx__ReduceProd.html",
 };

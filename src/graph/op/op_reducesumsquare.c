@@ -27,5 +27,6 @@ const ph_op ph_op_ReduceSumSquare = {
     .out_max = 1,
     .infer = ph_infer_reduce,
     .eval = eval,
+    .onnx = ph_write_reduce,
     .source = "onnx.ai/onnx/operators/onnx__ReduceSumSquare.html",
 };

@@ -11,6 +11,7 @@
  * | pytorch_half_pixel | align_corners | asymmetric | tf_crop_and_resize (roi, extrapolation_value);
  * nearest_mode; cubic_coeff_a; antialias; exclude_outside; axes; keep_aspect_ratio_policy.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
@@ -299,6 +300,21 @@ static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, 
     return all;
 }
 
+/* What opset 17 has no word for is left out where it says nothing. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    char              without[64] = "";
+    const char *const in[4] = {ph_oo_in(o, n, 0), ph_oo_in(o, n, 1), ph_oo_in(o, n, 2), ph_oo_in(o, n, 3)};
+    const char       *where = ph_node_text(n, "coordinate_transformation_mode", "half_pixel");
+    if (o->opset < 19 && !strcmp(where, "half_pixel_symmetric")) {
+        ph_oo_none(o, n, "half_pixel_symmetric");
+        return;
+    }
+    if (!ph_node_int(n, "antialias", 0)) strcat(without, "antialias ");
+    if (!strcmp(ph_node_text(n, "keep_aspect_ratio_policy", "stretch"), "stretch"))
+        strcat(without, "keep_aspect_ratio_policy");
+    ph_oo_plain_with(o, n, in, 4, without);
+}
+
 const ph_op ph_op_Resize = {
     .name = "Resize",
     .domain = "",
@@ -309,6 +325,7 @@ const ph_op ph_op_Resize = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .scratch = scratch,
     .source = "onnx.ai/onnx/operators/onnx__Resize.html",
 };

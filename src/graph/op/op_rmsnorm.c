@@ -1,6 +1,7 @@
 /* op_rmsnorm.c - RMSNormalization over the last axis: x / sqrt(mean(x^2) + epsilon) * scale (opset 23).
  *
  * Families whose norm multiplies by 1 + w give a scale that holds the 1. */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
@@ -31,6 +32,23 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* Before opset 23: x / sqrt(mean(x^2) + epsilon), by the scale. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    static const int64_t last[1] = {-1};
+    const char          *x = ph_oo_in(o, n, 0), *square, *mean;
+    if (o->opset >= 23) {
+        ph_oo_plain(o, n);
+        return;
+    }
+    square = ph_oo_two(o, "Mul", x, x);
+    mean = o->opset < 18
+               ? ph_oo_make(o, "ReduceMean", PH_OO_IN(square), PH_OO_ATTRS(PH_OO_INTS("axes", last, 1)))
+               : ph_oo_two(o, "ReduceMean", square, ph_oo_ints(o, last, 1));
+    mean = ph_oo_two(o, "Add", mean, ph_oo_number(o, ph_node_float(n, "epsilon", 1e-5)));
+    x = ph_oo_two(o, "Div", x, ph_oo_one(o, "Sqrt", mean));
+    ph_oo_emit(o, n, "", "Mul", PH_OO_IN(x, ph_oo_in(o, n, 1)), PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_RMSNormalization = {
     .name = "RMSNormalization",
     .domain = "",
@@ -41,5 +59,6 @@ const ph_op ph_op_RMSNormalization = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__RMSNormalization.html",
 };

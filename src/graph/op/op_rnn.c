@@ -32,5 +32,6 @@ const ph_op ph_op_RNN = {
     .out_max = 2,
     .infer = infer,
     .eval = eval,
+    .onnx = ph_write_recurrent,
     .source = "onnx.ai/onnx/operators/onnx__RNN.html",
 };

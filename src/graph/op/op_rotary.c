@@ -6,6 +6,7 @@
  *
  * h is half of rotary_embedding_dim (0: of D); what lies behind it in a head is copied.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
@@ -105,6 +106,63 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* x [.., H, D] (rank 3, or 4 with time and heads either way round) turned by c and s [.., 1, h]. */
+static const char *turned(ph_oo *o, const ph_node *n, const char *x, int rank, const form *f, const char *c,
+                          const char *s) {
+    int64_t     h = f->half, last = rank - 1, is_pairs = ph_node_int(n, "interleaved", 0) != 0;
+    const char *a = is_pairs ? ph_oo_slice(o, x, last, 0, 2 * h, 2) : ph_oo_slice(o, x, last, 0, h, 1);
+    const char *b = is_pairs ? ph_oo_slice(o, x, last, 1, 2 * h, 2) : ph_oo_slice(o, x, last, h, 2 * h, 1);
+    const char *u = ph_oo_two(o, "Sub", ph_oo_two(o, "Mul", a, c), ph_oo_two(o, "Mul", b, s));
+    const char *v = ph_oo_two(o, "Add", ph_oo_two(o, "Mul", b, c), ph_oo_two(o, "Mul", a, s));
+    if (is_pairs) { /* u and v element by element */
+        int64_t flat[4] = {0, 0, 0, 0};
+        u = ph_oo_make(o, "Concat", PH_OO_IN(ph_oo_unsqueeze(o, u, rank), ph_oo_unsqueeze(o, v, rank)),
+                       PH_OO_ATTRS(PH_OO_INT("axis", rank)));
+        flat[last] = 2 * h;
+        u = ph_oo_reshape(o, u, flat, (size_t)rank);
+    } else {
+        u = ph_oo_make(o, "Concat", PH_OO_IN(u, v), PH_OO_ATTRS(PH_OO_INT("axis", last)));
+    }
+    if (2 * h == f->d) return u;
+    const char *rest = ph_oo_slice(o, x, last, 2 * h, f->d, 1);
+    return ph_oo_make(o, "Concat", PH_OO_IN(u, rest), PH_OO_ATTRS(PH_OO_INT("axis", last)));
+}
+
+/* A cache with an axis for heads, once for all that read it: [R, 1, h]; [B, T, 1, h] or [B, 1, T, h]. */
+static const char *cache_of(ph_oo *o, const ph_node *n, int i, int axis) {
+    const char *c = ph_oo_in(o, n, i), *at = ph_oo_has(n, 3) ? ph_oo_in(o, n, 3) : "";
+    const char *known = ph_oo_kept(o, "rotation %d %s %s", axis, c, at);
+    if (known || o->rc) return known ? known : "";
+    const char *rows = *at ? ph_oo_make(o, "Gather", PH_OO_IN(c, at), PH_OO_ATTRS(PH_OO_INT("axis", 0))) : c;
+    return ph_oo_keep(o, ph_oo_unsqueeze(o, rows, axis), "rotation %d %s %s", axis, c, at);
+}
+
+/* Rows, which ONNX does not have, and all before opset 23, in parts. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    const ph_shape *s = ph_oo_shape(o, n, 0);
+    const char     *x = ph_oo_in(o, n, 0);
+    int             rank = s->rank, axis = rank == 2 ? 1 : rank == 3 ? 2 : 1;
+    form            f;
+    if (o->opset >= 23 && rank > 2) {
+        ph_oo_plain(o, n);
+        return;
+    }
+    if (form_of(n, rank, rank == 4 ? s->dim[1].mul : 0, s->dim[rank - 1].mul, &f, NULL)) {
+        ph_oo_none(o, n, "its heads");
+        return;
+    }
+    const int64_t apart[4] = {0, rank == 2 ? f.heads : 0, rank == 2 ? f.d : f.heads, f.d};
+    int64_t       flat[3] = {0, 0, 0};
+    if (rank < 4) x = ph_oo_reshape(o, x, apart, (size_t)rank + 1);
+    const char *c = cache_of(o, n, 1, axis), *si = cache_of(o, n, 2, axis);
+    x = turned(o, n, x, rank < 4 ? rank + 1 : 4, &f, c, si);
+    flat[rank < 4 ? rank - 1 : 2] = f.heads * f.d;
+    if (rank == 4)
+        ph_oo_is(o, n, 0, x);
+    else
+        ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(x, ph_oo_ints(o, flat, (size_t)rank)), PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_RotaryEmbedding = {
     .name = "RotaryEmbedding",
     .domain = "",
@@ -115,5 +173,6 @@ const ph_op ph_op_RotaryEmbedding = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__RotaryEmbedding.html",
 };

@@ -1,5 +1,6 @@
 /* op_scatterelements.c - ScatterElements: data with out[index[i][j]][j] = updates[i][j], and so on for other
  * axes (opset 18).  reduction: none (the later update wins), add, mul, max, min. */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_number.h"
 
 #include <inttypes.h>
@@ -54,6 +55,13 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    if (o->opset < 18 && ph_scatter_kind(n) > 2)
+        ph_oo_none(o, n, "that reduction");
+    else
+        ph_oo_plain(o, n);
+}
+
 const ph_op ph_op_ScatterElements = {
     .name = "ScatterElements",
     .domain = "",
@@ -64,5 +72,6 @@ const ph_op ph_op_ScatterElements = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__ScatterElements.html",
 };

@@ -4,6 +4,7 @@
  * indices [V, 1], updates [V, d].  Later updates of the same place win;
  * reduction add, mul, max and min join them instead.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_number.h"
 
 #include <inttypes.h>
@@ -72,6 +73,16 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* Indices are i64 there. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    const char *at = ph_oo_in(o, n, 1);
+    if (o->g->value[n->in[1]].dtype != PH_I64) at = ph_oo_cast(o, at, PH_OO_INT64);
+    if (o->opset < 18 && ph_scatter_kind(n) > 2)
+        ph_oo_none(o, n, "that reduction");
+    else
+        ph_oo_plain_with(o, n, PH_OO_IN(ph_oo_in(o, n, 0), at, ph_oo_in(o, n, 2)), "");
+}
+
 const ph_op ph_op_ScatterND = {
     .name = "ScatterND",
     .domain = "",
@@ -82,5 +93,6 @@ const ph_op ph_op_ScatterND = {
     .out_max = 1,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__ScatterND.html",
 };

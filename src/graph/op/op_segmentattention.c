@@ -10,6 +10,7 @@
  *
  * Attributes: num_heads, kv_num_heads (num_heads), scale (1 / sqrt(D)), softcap.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
@@ -123,6 +124,46 @@ static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, 
     return in[2].dim[1] + BLOCK + in[1].dim[1] * BLOCK;
 }
 
+/* What each row meets: bool [N, N], once for all layers. */
+static const char *seen_of(ph_oo *o, const ph_node *n) {
+    const char *segments = ph_oo_in(o, n, 3), *known = ph_oo_kept(o, "segments %s", segments);
+    if (known || o->rc) return known ? known : "";
+    const char *wide = ph_oo_cast(o, segments, PH_OO_INT64),
+               *keys = ph_oo_places(o, ph_oo_size(o, segments, 0));
+    const char *from = ph_oo_two(o, "GreaterOrEqual", keys, ph_oo_slice(o, wide, 1, 0, 1, 1));
+    const char *to = ph_oo_two(o, "Less", keys, ph_oo_slice(o, wide, 1, 1, 2, 1));
+    return ph_oo_keep(o, ph_oo_two(o, "And", from, to), "segments %s", segments);
+}
+
+/* Rows [N, heads * d] as [1, heads, N, d], or with is_turned [1, heads, d, N]. */
+static const char *heads_of(ph_oo *o, const ph_node *n, int i, int64_t heads, int64_t d, int is_turned) {
+    static const int64_t apart[2][4] = {{0, 2, 1, 3}, {0, 2, 3, 1}};
+    const int64_t        split[4] = {1, -1, heads, d};
+    return ph_oo_transpose(o, ph_oo_reshape(o, ph_oo_in(o, n, i), split, 4), apart[is_turned], 4);
+}
+
+/* Dense: every row's scores with all rows, those outside its segment hidden. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    static const int64_t back[4] = {0, 2, 1, 3};
+    int64_t              width[3];
+    form                 f;
+    for (int i = 0; i < 3; i++) width[i] = ph_oo_shape(o, n, i)->dim[1].mul;
+    if (form_of(n, width, &f, NULL)) {
+        ph_oo_none(o, n, "its heads");
+        return;
+    }
+    ph_oo_attend a = {.heads = f.heads, .kv_heads = f.kv_heads, .d = f.d, .dv = f.dv};
+    a.scale = ph_node_float(n, "scale", 1 / sqrt((double)f.d));
+    a.softcap = ph_node_float(n, "softcap", 0);
+    a.q = heads_of(o, n, 0, f.heads, f.d, 0);
+    a.kt = heads_of(o, n, 1, f.kv_heads, f.d, 1);
+    a.v = heads_of(o, n, 2, f.kv_heads, f.dv, 0);
+    a.seen = seen_of(o, n);
+    const int64_t flat[2] = {-1, f.heads * f.dv};
+    const char   *y = ph_oo_transpose(o, ph_oo_attention(o, &a), back, 4);
+    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, 2)), PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_SegmentAttention = {
     .name = "SegmentAttention",
     .domain = "pinhole",
@@ -134,5 +175,6 @@ const ph_op ph_op_SegmentAttention = {
     .infer = infer,
     .scratch = scratch,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "arXiv:2307.06304 §3.1 (Patch n' Pack); this file",
 };

@@ -2,6 +2,7 @@
  *
  * A symbolic axis can be cut only into equal pieces that divide it.
  */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
@@ -83,6 +84,29 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* Sizes, or a number of equal pieces: opset 18 takes one of them, 17 sizes only where the pieces differ. */
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    const ph_shape *s = ph_oo_shape(o, n, 0);
+    int64_t         list[PIECES_MAX];
+    ph_dim          piece[PIECES_MAX];
+    int             axis;
+    if (ph_oo_has(n, 1)) {
+        ph_oo_plain_with(o, n, PH_OO_IN(ph_oo_in(o, n, 0), ph_oo_in(o, n, 1)), "num_outputs");
+        return;
+    }
+    if (o->opset >= 18) {
+        ph_oo_plain(o, n);
+        return;
+    }
+    if (ph_axis(ph_node_int(n, "axis", 0), s->rank, &axis, NULL) || !ph_dim_is_fixed(s->dim[axis]) ||
+        piece_sizes(o->g, n, s->dim[axis], piece, NULL)) {
+        ph_oo_plain_with(o, n, PH_OO_IN(ph_oo_in(o, n, 0)), "num_outputs");
+        return;
+    }
+    for (int i = 0; i < n->n_out; i++) list[i] = piece[i].mul;
+    ph_oo_plain_with(o, n, PH_OO_IN(ph_oo_in(o, n, 0), ph_oo_ints(o, list, (size_t)n->n_out)), "num_outputs");
+}
+
 const ph_op ph_op_Split = {
     .name = "Split",
     .domain = "",
@@ -93,6 +117,7 @@ const ph_op ph_op_Split = {
     .out_max = PIECES_MAX,
     .infer = infer,
     .eval = eval,
+    .onnx = write_onnx,
     .outputs = outputs,
     .source = "onnx.ai/onnx/operators/onnx__Split.html",
 };

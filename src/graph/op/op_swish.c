@@ -1,4 +1,5 @@
 /* op_swish.c - Swish: x / (1 + exp(-alpha x)) (opset 24).  alpha 1 is SiLU, 1.702 the quick form of GELU. */
+#include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <math.h>
@@ -20,6 +21,13 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+static void write_onnx(ph_oo *o, const ph_node *n) {
+    const char *x = ph_oo_in(o, n, 0);
+    double      alpha = ph_node_float(n, "alpha", 1.0);
+    const char *a = alpha < 1 || alpha > 1 ? ph_oo_two(o, "Mul", x, ph_oo_number(o, alpha)) : x;
+    ph_oo_emit(o, n, "", "Mul", PH_OO_IN(x, ph_oo_one(o, "Sigmoid", a)), PH_OO_NO_ATTRS);
+}
+
 const ph_op ph_op_Swish = {
     .name = "Swish",
     .domain = "",
@@ -30,5 +38,6 @@ const ph_op ph_op_Swish = {
     .out_max = 1,
     .infer = ph_infer_same,
     .eval = eval,
+    .onnx = write_onnx,
     .source = "onnx.ai/onnx/operators/onnx__Swish.html",
 };
