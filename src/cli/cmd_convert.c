@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "base/mem.h"
+#include "convert/onnx.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,8 +65,10 @@ ph_rc ph_cli_convert_names(ph_convert *c, const char *names, ph_err *err) {
 
 static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, const char *dtype,
                         ph_err *err) {
-    if (!to || (strcmp(to, "gguf") && strcmp(to, "safetensors") && strcmp(to, "bundle")))
-        return PH_FAIL(err, PH_EUSAGE, "--to takes gguf, safetensors or bundle, not '%s'", to ? to : "");
+    if (!to ||
+        (strcmp(to, "gguf") && strcmp(to, "safetensors") && strcmp(to, "bundle") && strcmp(to, "onnx")))
+        return PH_FAIL(err, PH_EUSAGE, "--to takes gguf, safetensors, bundle or onnx, not '%s'",
+                       to ? to : "");
     c->is_bundle = !strcmp(to, "bundle");
     c->to_gguf = c->is_bundle || !strcmp(to, "gguf");
     if (!dtype || !strcmp(dtype, "keep")) return PH_OK;
@@ -77,15 +80,63 @@ static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, c
                    "--dtype takes f32, f16, bf16 or keep, not '%s'; block types: pinhole quantize", dtype);
 }
 
+/* ---- ONNX ---- */
+
+/* What only ONNX files have. */
+typedef struct onnx_words {
+    const char *part, *external;
+    int         opset, is_widened;
+} onnx_words;
+
+static void report_onnx(const ph_convert_onnx_report *r, int is_json) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->n; i++) {
+        char size[32], data[32];
+        ph_size_print(size, sizeof size, (size_t)r->part[i].size.model);
+        ph_size_print(data, sizeof data, (size_t)r->part[i].size.data);
+        json_array_append_new(list, json_pack("{sssssIsIsIsI}", "part", r->part[i].name, "out",
+                                              r->part[i].path, "nodes", (json_int_t)r->part[i].nodes,
+                                              "weights", (json_int_t)r->part[i].weights, "bytes_out",
+                                              (json_int_t)r->part[i].size.model, "bytes_data",
+                                              (json_int_t)r->part[i].size.data));
+        if (is_json) continue;
+        printf("%s: %s, %zu nodes, %zu weights, %s\n", r->part[i].path, r->part[i].name, r->part[i].nodes,
+               r->part[i].weights, size);
+        if (r->part[i].size.data) printf("%s.data: %s of weights\n", r->part[i].path, data);
+    }
+    if (is_json)
+        ph_cli_print_json(json_pack("{so}", "parts", list));
+    else
+        json_decref(list);
+}
+
+static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int is_json, ph_err *err) {
+    ph_convert_onnx        x = {.in = c->in, .mmproj = c->mmproj, .out = c->out, .part = w->part};
+    ph_convert_onnx_report r;
+    x.external = PH_ONNX_EXTERNAL_AUTO;
+    x.how = (ph_onnx_export_how){.opset = w->opset,
+                                 .has_type = c->types->has_type,
+                                 .type = c->types->type,
+                                 .is_widened = w->is_widened};
+    if (w->external && !ph_size_parse(w->external, &x.external))
+        return PH_FAIL(err, PH_EUSAGE, "--external takes a size such as 1KiB or 0, not '%s'", w->external);
+    if (c->names || c->mmproj_out || c->is_bare)
+        return PH_FAIL(err, PH_EUSAGE, "--names, --mmproj-out and --bare go with --to gguf");
+    PH_TRY(ph_convert_onnx_run(&x, &r, err));
+    report_onnx(&r, is_json);
+    return PH_OK;
+}
+
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const char       *to = NULL, *dtype = NULL, *names = NULL;
+    onnx_words        words = {0};
     int               is_json = 0, is_quiet = 0, threads = 0, is_over;
     ph_recipe_types   types = {0};
     ph_convert        c = {.types = &types, .say = ph_cli_convert_progress, .say_arg = &is_quiet};
     ph_convert_report report;
     const ph_option   own[] = {
           {"--out", 'o', "PATH", "the file or directory to write", PH_OPTION_TEXT, &c.out},
-          {"--to", 0, "FORMAT", "gguf, safetensors (a Hugging Face directory), or bundle (one sealed file)",
+          {"--to", 0, "FORMAT", "gguf, safetensors (a Hugging Face directory), bundle (one sealed file), or onnx",
            PH_OPTION_TEXT, &to},
           {"--mmproj", 0, "FILE", "the vision part of a .gguf model", PH_OPTION_TEXT, &c.mmproj},
           {"--mmproj-out", 0, "FILE", "where the vision part goes; default: mmproj-NAME beside the output",
@@ -94,6 +145,15 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
           {"--names", 0, "WHOSE", PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &names},
           {"--shard-size", 0, "SIZE", "largest safetensors file (5GB); 0: one file, however large",
            PH_OPTION_SIZE, &c.shard_bytes},
+          {"--part", 0, "PART", "for onnx: vision, bridge, cross, language; or all, into a directory",
+           PH_OPTION_TEXT, &words.part},
+          {"--opset", 0, "N", "for onnx: 17 (default) to 23",
+           PH_OPTION_INT(PH_ONNX_OUT_OPSET_MIN, PH_ONNX_OUT_OPSET_MAX), &words.opset},
+          {"--external", 0, "SIZE",
+           "for onnx: weights above this go to OUT.data; default: 1KiB, if the file would pass 2 GB",
+           PH_OPTION_TEXT, &words.external},
+          {"--widen", 0, NULL, "for onnx: weights of types that ONNX lacks become f16, not an error",
+           PH_OPTION_FLAG, &words.is_widened},
           {"--bare", 0, NULL, "leave out the keys that only serve the way back", PH_OPTION_FLAG, &c.is_bare},
           {"--threads", 't', "N", "workers; default: as many as processors",
            PH_OPTION_INT(0, PH_CLI_THREADS_MAX), &threads},
@@ -111,6 +171,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     c.threads = threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     PH_TRY(read_words(&c, &types, to, dtype, err));
     PH_TRY(ph_cli_convert_names(&c, names, err));
+    if (!strcmp(to, "onnx")) return to_onnx(&c, &words, is_json, err);
+    if (words.part || words.external || words.opset || words.is_widened)
+        return PH_FAIL(err, PH_EUSAGE, "--part, --opset, --external and --widen go with --to onnx");
     PH_TRY(ph_convert_run(&c, &report, err));
     ph_cli_convert_report(&c, &report, is_json);
     return PH_OK;
@@ -119,7 +182,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
 const ph_command ph_command_convert = {
     .name = "convert",
     .summary = "a checkpoint in another format, without loss",
-    .usage = "IN -o OUT --to gguf|safetensors|bundle",
+    .usage = "IN -o OUT --to gguf|safetensors|bundle|onnx",
     .about =
         "Between Hugging Face directories and GGUF files (the vision part goes into a file of its own), "
         "with the "
@@ -132,9 +195,13 @@ const ph_command ph_command_convert = {
         "have no names go into one file under their Hugging Face names, which this program reads. A bundle "
         "is one file\n"
         "with all parts, the memory planned for them (with -t threads) and checksums: once it was changed it "
-        "is refused.\n\n"
+        "is refused.\n"
+        "A part of a model becomes an ONNX file for other compilers and runtimes (docs/reference/onnx.md "
+        "says with\n"
+        "which inputs), and so does an ONNX file in another opset.\n\n"
         "  pinhole convert SmolVLM-256M/ -o smolvlm.gguf --to gguf\n"
         "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o SmolVLM-again/ --to safetensors\n"
-        "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o smolvlm.bundle --to bundle",
+        "  pinhole convert smolvlm.gguf --mmproj mmproj-smolvlm.gguf -o smolvlm.bundle --to bundle\n"
+        "  pinhole convert SmolVLM-256M/ -o vision.onnx --to onnx --part vision",
     .run = run,
 };

@@ -1,0 +1,76 @@
+#!/bin/bash
+# convert --to onnx: imported models written again still give the stored outputs; parts of models by name, with weights inside
+# and beside; what is refused, and how.
+cd "$(dirname "$0")/../.." || exit 1
+P=${PINHOLE:-build/pinhole}
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+passed=0 failed=0
+verdict() { # OK WHAT
+    if [ "$1" = 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$2: $(tail -n 3 "$D/out")"
+    fi
+}
+expect() { # EXIT PATTERN WHAT COMMAND...
+    local want=$1 pattern=$2 what=$3
+    shift 3
+    "$@" > "$D/out" 2>&1
+    [ $? = "$want" ] && { [ -z "$pattern" ] || grep -Eq -- "$pattern" "$D/out"; }
+    verdict $? "$what"
+}
+
+# ---- the golden models, written in another opset, against their stored outputs
+again() { # FOLDER OPSET REFUSED: how many have no form in it
+    local refused=0 copy=$D/again
+    rm -rf "$copy"
+    cp -r "$1" "$copy" && chmod -R u+w "$copy" && find "$copy" -name bad.json -delete
+    while read -r model; do
+        if "$P" convert "$1/$model" -o "$copy/$model.new" --to onnx --opset "$2" > "$D/out" 2>&1; then
+            mv "$copy/$model.new" "$copy/$model"
+        else
+            grep -q "has no form in opset $2 of ONNX" "$D/out" || verdict 1 "$1/$model"
+            refused=$((refused + 1))
+        fi
+    done < <(cd "$1" && find . -name '*.onnx' -not -path '*/bad/*')
+    [ $refused = "$3" ]
+    verdict $? "$1: $refused models have no form in opset $2, not $3"
+    expect 0 ' 0 failed' "$1 in opset $2" "$P" verify "$copy"
+}
+again tests/golden/set/onnx 18 0
+again tests/golden/onnx/microsoft 17 0
+again tests/golden/onnx/quantised 21 0
+[ -n "${PINHOLE_ASAN:-}" ] || again tests/golden/onnx/nodes 23 0
+
+# ---- parts of models
+S=tests/golden/set/models
+expect 0 'vision, [0-9]+ nodes' "a part" "$P" convert $S/vlm_llava15 -o "$D/v.onnx" --to onnx --part vision
+expect 0 'ai.onnx 17' "the usual opset" "$P" inspect "$D/v.onnx"
+expect 0 '"part":"bridge".*"bytes_data":0' "JSON" "$P" convert $S/vlm_llava15 -o "$D/b.onnx" --to onnx --part bridge --json
+expect 0 'of weights' "weights beside" "$P" convert $S/vlm_llava15 -o "$D/beside.onnx" --to onnx --part vision --external 0 --opset 21
+expect 0 '1 file beside it' "weights beside, read" "$P" inspect "$D/beside.onnx"
+expect 0 'all/language.onnx: language' "all parts" "$P" convert $S/vlm_idefics3 -o "$D/all" --to onnx --part all
+expect 0 '' "all parts: three files" test "$(ls "$D/all" | tr '\n' ' ')" = 'bridge.onnx language.onnx vision.onnx '
+expect 0 'language, ' "the only part" "$P" convert $S/llm_qwen2_tied -o "$D/l.onnx" --to onnx
+expect 0 '' "to GGUF" "$P" convert $S/vlm_llava15 -o "$D/m.gguf" --to gguf -q
+expect 0 'vision, ' "from GGUF" "$P" convert "$D/m.gguf" --mmproj "$D/mmproj-m.gguf" -o "$D/g.onnx" --to onnx --part vision
+expect 0 '' "to Q8_0" "$P" quantize "$D/m.gguf" -o "$D/q8.gguf" --to q8_0 -q
+expect 0 'language, ' "from Q8_0" "$P" convert "$D/q8.gguf" -o "$D/q8.onnx" --to onnx
+expect 0 '' "smaller" test "$(stat -c %s "$D/q8.onnx")" -lt "$(stat -c %s "$D/all/language.onnx")"
+
+# ---- refused
+expect 2 'vision, bridge, language' "an unknown part" "$P" convert $S/vlm_llava15 -o "$D/x.onnx" --to onnx --part ears
+expect 2 '--part' "no part" "$P" convert $S/vlm_llava15 -o "$D/x.onnx" --to onnx
+expect 2 'opset' "opset 12" "$P" convert $S/vlm_llava15 -o "$D/x.onnx" --to onnx --part vision --opset 12
+expect 2 '--external' "no size" "$P" convert $S/vlm_llava15 -o "$D/x.onnx" --to onnx --part vision --external much
+expect 2 '--to onnx' "--part elsewhere" "$P" convert $S/vlm_llava15 -o "$D/x.gguf" --to gguf --part vision
+expect 2 'is what is read' "over itself" "$P" convert "$D/v.onnx" -o "$D/v.onnx" --to onnx
+expect 2 '--part' "a part of an ONNX file" "$P" convert "$D/v.onnx" -o "$D/x.onnx" --to onnx --part vision
+expect 0 '' "to IQ4_NL" "$P" quantize "$D/m.gguf" -o "$D/iq.gguf" --to iq4_nl -q
+expect 3 'weight .* is stored as IQ4_NL.*--widen' "a type that ONNX lacks" "$P" convert "$D/iq.gguf" -o "$D/x.onnx" --to onnx
+expect 0 'language, ' "widened" "$P" convert "$D/iq.gguf" -o "$D/x.onnx" --to onnx --widen
+expect 0 '' "nothing left behind" test -z "$(find "$D" -name '.pinhole*')"
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
