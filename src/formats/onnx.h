@@ -26,6 +26,7 @@ enum {
     PH_ONNX_FLOAT = 1,
     PH_ONNX_UINT8 = 2,
     PH_ONNX_INT8 = 3,
+    PH_ONNX_INT32 = 6,
     PH_ONNX_INT64 = 7,
     PH_ONNX_STRING = 8,
     PH_ONNX_BOOL = 9,

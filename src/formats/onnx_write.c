@@ -28,7 +28,7 @@ typedef struct plan {
 } plan;
 
 static int is_beside(const plan *p, const ph_onnx_stored *s) {
-    return s->n_bytes > p->external;
+    return !s->is_inside && s->n_bytes > p->external;
 }
 
 static uint64_t on_page(uint64_t at) {

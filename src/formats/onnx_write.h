@@ -24,6 +24,7 @@ typedef struct ph_onnx_stored { /* an initializer to be written */
     int64_t     dim[PH_ONNX_RANK_MAX];
     size_t      n_bytes, row; /* row: bytes of one row, of which `make` gives whole numbers */
     const void *bytes;        /* [n_bytes] as they are written; NULL: made on the way */
+    int         is_inside;    /* never beside the model: axes and shapes, which readers look at first */
 } ph_onnx_stored;
 
 /* Rows [first, first + n) of weight i into out, packed. */

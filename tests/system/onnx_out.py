@@ -324,11 +324,31 @@ def one_model(model, opset, cases):
             language(f"{name} {opset}", config, case, t, parts["language"], visual)
 
 
+def quantised(model):
+    """Block types as DequantizeLinear: what the same weights give as floats."""
+    name = os.path.basename(model)
+    t = load_file(os.path.join(model, "golden", "p0.safetensors"))
+    ids = t["input_ids"].ravel()
+    for kind in ("q8_0", "q4_0"):
+        gguf = os.path.join(WORK, f"{kind}.gguf")
+        subprocess.run([PINHOLE, "quantize", model, "-o", gguf, "--to", kind, "-q"], check=True, capture_output=True)
+        logits = {}
+        for what, args in (("floats", ["--dtype", "f32"]), ("opset 17", []), ("opset 21", ["--opset", "21"]),
+                           ("beside", ["--external", "0", "--opset", "23"])):
+            path = os.path.join(WORK, f"{kind}.onnx")
+            if convert(gguf, path, *args):
+                part = Part(path)
+                logits[what] = part.run(ids=ids[None], rows=text_rows(len(ids)), out_rows=[len(ids) - 1],
+                                        **empty_past(part))[0]["logits"]
+                close(logits[what], logits["floats"], f"{name} as {kind}, {what}: logits")
+
+
 def main():
     cases = Cases()
     for i, model in enumerate(sorted(os.listdir(SET))):
         for opset in (17, 23) if i % 3 == 0 else (17 + i % 6,):
             one_model(os.path.join(SET, model), opset, cases)
+    quantised(os.path.join(SET, "llm_qwen2_tied"))
     cases.write()
     r = subprocess.run([PINHOLE, "verify", cases.dir], capture_output=True, text=True)
     last = (r.stdout.strip().splitlines() or [""])[-1]

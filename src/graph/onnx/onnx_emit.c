@@ -310,6 +310,7 @@ static const char *constant(ph_oo *o, const char *like, int type, int rank, size
     s.name = ph_oo_fresh(o, like);
     s.row = item;
     s.bytes = copied;
+    s.is_inside = 1;
     ph_onnx_put_weight(&o->x->writer, &s);
     if (is_short) add(o, &o->once, key, s.name);
     return s.name;

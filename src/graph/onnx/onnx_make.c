@@ -410,11 +410,14 @@ static int stored(ph_oi *o, int w, int is_transposed) {
     if (w < 0 || o->g->value[w].producer < 0) return -1;
     const ph_node *made = &o->g->node[o->g->value[w].producer];
     if (!strcmp(made->op->name, "DequantizeLinear")) return quantised(o, made, is_transposed);
-    if (is_transposed) return -1;
-    size_t n;
-    if (strcmp(made->op->name, "Transpose") || !is_matrix(o, made->in[0])) return -1;
+    if (is_transposed || strcmp(made->op->name, "Transpose")) return -1;
+    size_t         n;
     const int64_t *perm = ph_node_ints(made, "perm", &n);
-    return perm && perm[0] == 0 ? -1 : made->in[0];
+    int            from = o->g->value[made->in[0]].producer;
+    if (perm && perm[0] == 0) return -1;
+    if (from >= 0 && !strcmp(o->g->node[from].op->name, "DequantizeLinear"))
+        return quantised(o, &o->g->node[from], 1);
+    return is_matrix(o, made->in[0]) ? made->in[0] : -1;
 }
 
 int ph_oi_product(ph_oi *o, int x, int w, int is_transposed, int bias) {

@@ -16,7 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 32, HALF = 16, FLOAT16 = 10, BFLOAT16 = 16, DOUBLE = 11, BLOCKED_SINCE = 21, NIBBLES = 4 };
+enum {
+    BLOCK = 32,
+    HALF = 16,
+    NIBBLES = 4,
+    BLOCKED_SINCE = 21, /* opset of DequantizeLinear with block_size */
+    LIST_BYTES = 1024   /* whole numbers up to this may be a list of axes or sizes */
+};
 
 typedef enum kind { AS_IT_IS, ROWS, LEVELS, LEVELS4, SCALES, FLOATS } kind;
 
@@ -151,6 +157,7 @@ static const char *put(ph_oo *o, const char *like, int type, int rank, const int
     if (o->rc) return "";
     for (int i = 0; i < rank; i++) s.dim[i] = dim[i];
     s.name = like;
+    s.is_inside = s.n_bytes <= LIST_BYTES && (type == PH_ONNX_INT64 || type == PH_ONNX_INT32);
     if (!bytes) note(o, m);
     if (!o->rc) ph_onnx_put_weight(&o->x->writer, &s);
     return s.name;

@@ -133,6 +133,8 @@ void test_onnx_written_beside(void) {
     if (o.n_external && o.n_initializers == 3)
         CHECK(o.initializer[2].bytes == o.external[0].bytes + 8192 && o.external[0].n == size.data);
     ph_onnx_close(&o);
+    m.w.weight[1].is_inside = 1;
+    CHECK(!ph_onnx_measure(&m.w, 1000, &size, &err) && size.data == sizeof m.large);
     CHECK(!ph_onnx_write(path, &m.w, &producer, PH_ONNX_EXTERNAL_AUTO, &size, &err) && !size.data);
     unlink(data);
     CHECK_SAY(!ph_onnx_open(&o, path, &err) && !o.n_external, "%s", err.msg);
