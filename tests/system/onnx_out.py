@@ -325,10 +325,15 @@ def one_model(model, opset, cases):
 
 
 def quantised(model):
-    """Block types as DequantizeLinear: what the same weights give as floats."""
+    """From GGUF, where rows of q and k stand in pairs: the reference's logits.  Block types as DequantizeLinear: what the same
+    weights give as floats."""
     name = os.path.basename(model)
     t = load_file(os.path.join(model, "golden", "p0.safetensors"))
     ids = t["input_ids"].ravel()
+    gguf, path = os.path.join(WORK, "m.gguf"), os.path.join(WORK, "m.onnx")
+    subprocess.run([PINHOLE, "convert", model, "-o", gguf, "--to", "gguf", "-q"], check=True, capture_output=True)
+    if convert(gguf, path):
+        language(f"{name} from GGUF", {"model_type": "llama"}, "p0", t, Part(path), None)
     for kind in ("q8_0", "q4_0"):
         gguf = os.path.join(WORK, f"{kind}.gguf")
         subprocess.run([PINHOLE, "quantize", model, "-o", gguf, "--to", kind, "-q"], check=True, capture_output=True)
@@ -348,7 +353,7 @@ def main():
     for i, model in enumerate(sorted(os.listdir(SET))):
         for opset in (17, 23) if i % 3 == 0 else (17 + i % 6,):
             one_model(os.path.join(SET, model), opset, cases)
-    quantised(os.path.join(SET, "llm_qwen2_tied"))
+    quantised(os.path.join(SET, "llm_llama_gqa_untied"))
     cases.write()
     r = subprocess.run([PINHOLE, "verify", cases.dir], capture_output=True, text=True)
     last = (r.stdout.strip().splitlines() or [""])[-1]

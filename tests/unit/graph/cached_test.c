@@ -1,4 +1,6 @@
 /* cached_test.c - CachedAttention against sums written out, and its promises about chunks and neighbours. */
+#include "graph/onnx/onnx_in.h"
+#include "graph/onnx/onnx_out.h"
 #include "tests/unit/graph/graph_help.h"
 #include "tests/unit/unit.h"
 
@@ -381,4 +383,82 @@ void test_cached_refuses(void) {
                   "tapped");
     CHECK(ph_graph_finish(g, &err) == PH_EUNSUP);
     ph_graph_close(g);
+}
+
+/* ---- as ONNX ---- */
+
+typedef struct dense { /* the cache of the model written as ONNX */
+    float k[HKV * TOKENS * DK], v[HKV * TOKENS * DV];
+} dense;
+
+/* Rows first .. last-1 by the ONNX form: past keys [1, HKV, first, DK] in, present ones out. */
+static ph_rc onnx_step(const ph_onnx *m, set *s, dense *c, int first, int last, ph_err *err) {
+    static const char *const wanted[3] = {"y", "present.1.key", "present.1.value"};
+    ph_kernels               kernels = gh_kernels();
+    int64_t                  n = last - first;
+    ph_feed                  feeds[] = {{"q", gh_array(PH_F32, s->q[first], 3, 1, n, HQ * DK, 0)},
+                                        {"k", gh_array(PH_F32, s->k[first], 3, 1, n, HKV * DK, 0)},
+                                        {"v", gh_array(PH_F32, s->v[first], 3, 1, n, HKV * DV, 0)},
+                                        {"rows", gh_array(PH_I32, s->rows[first], 3, 1, n, PH_ROW_FIELDS, 0)},
+                                        {"past.1.key", gh_array(PH_F32, c->k, 4, 1, HKV, first, DK)},
+                                        {"past.1.value", gh_array(PH_F32, c->v, 4, 1, HKV, first, DV)}};
+    enum { FEEDS = sizeof feeds / sizeof *feeds };
+    ph_onnx_given given[FEEDS];
+    for (int i = 0; i < FEEDS; i++) {
+        given[i] = (ph_onnx_given){.name = feeds[i].name, .rank = feeds[i].array.rank};
+        memcpy(given[i].dim, feeds[i].array.dim, sizeof given[i].dim);
+    }
+    const ph_onnx_import_how how = {.kernels = &kernels, .given = given, .n_given = FEEDS};
+    ph_onnx_graph            g;
+    ph_arena                 arena;
+    ph_array                 out[3] = {{0}};
+    ph_syms                  syms = {{0}};
+    CHECK(!ph_arena_open_growing(&arena, 1 << 14, err));
+    ph_rc rc = ph_onnx_import(&g, m, &how, err);
+    for (int i = 0; i < 3 && !rc; i++)
+        rc = ph_graph_eval(g.graph, &syms, feeds, FEEDS, wanted[i], &out[i], &kernels, &arena, err);
+    if (!rc) {
+        memcpy(s->y[first], out[0].data, sizeof(float) * (size_t)n * HQ * DV);
+        memcpy(c->k, out[1].data, sizeof(float) * (size_t)last * HKV * DK);
+        memcpy(c->v, out[2].data, sizeof(float) * (size_t)last * HKV * DV);
+    }
+    ph_onnx_graph_close(&g);
+    ph_arena_close(&arena);
+    return rc;
+}
+
+/* In one step, and in two over the cache; and where the row begins to see its keys stands in its record. */
+void test_cached_as_onnx(void) {
+    static const knobs       all[] = {{0.4, 0, 0, 0}, {0.4, 3, 40, 0}, {0.4, 0, 0, 1}, {0.4, 0, 40, 1}};
+    static set               want, got;
+    static dense             cache;
+    const ph_onnx_export_how how = {0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        ph_graph        *g = graph_of(&all[i]);
+        ph_onnx_exported x;
+        ph_onnx_memory   bytes = {0};
+        ph_onnx          m;
+        ph_err           err = {0};
+        double           worst = 0;
+        fill(&want, 31, 0, &all[i]);
+        for (int t = 20; t < 90 && all[i].is_bidirectional; t++) want.rows[t][PH_ROW_BACK] = t - 20;
+        memcpy(&got, &want, sizeof got);
+        run_set(&want, &all[i], PH_F32, TOKENS);
+        ph_graph_output(g, ph_graph_find(g, "y"), "y");
+        CHECK_SAY(!ph_onnx_export(&x, g, &how, &err), "%s", err.msg);
+        CHECK(!ph_onnx_write_memory(&bytes, &x.writer, &x.producer, PH_ONNX_EXTERNAL_NEVER, &err));
+        CHECK_SAY(!ph_onnx_view(&m, bytes.model, bytes.n, "cached", &err), "%s", err.msg);
+        for (int cut = 0; cut <= 100; cut += 100) {
+            ph_rc rc = cut ? onnx_step(&m, &got, &cache, 0, cut, &err) : PH_OK;
+            if (!rc) rc = onnx_step(&m, &got, &cache, cut, TOKENS, &err);
+            CHECK_SAY(!rc, "%s; %s", err.msg, err.note[0]);
+            const float *a = &want.y[0][0][0], *b = &got.y[0][0][0];
+            for (int k = 0; k < TOKENS * HQ * DV; k++) worst = fmax(worst, fabs((double)a[k] - (double)b[k]));
+            CHECK_SAY(worst <= 1e-5, "knobs %zu, cut at %d: off by %g", i, cut, worst);
+        }
+        ph_onnx_close(&m);
+        ph_onnx_memory_close(&bytes);
+        ph_onnx_exported_close(&x);
+        ph_graph_close(g);
+    }
 }
