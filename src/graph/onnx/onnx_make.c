@@ -364,21 +364,33 @@ static int is_scale(const ph_oi *o, int id, int64_t n, int axis_fits) {
     return count == 1 || (axis_fits && count == n && o->g->value[id].shape.rank == 1);
 }
 
+/* Scales or zero points of blocks along the rows of [n, k]. */
+static int are_of_blocks(const ph_oi *o, int id, int64_t n, int64_t k, int64_t block) {
+    const ph_shape want = ph_shape_of(2, ph_dim_of(n), ph_dim_of(k / block));
+    return block > 0 && k % block == 0 && ph_oi_is_constant(o, id) && !o->g->value[id].storage.form &&
+           o->g->value[id].storage.plane[0].bytes && ph_shape_same(&o->g->value[id].shape, &want);
+}
+
 /* The 8-bit weight behind DequantizeLinear, with its scales, as one stored matrix [N, K]; -1: it is none. */
 static int quantised(ph_oi *o, const ph_node *made, int is_transposed) {
     int        x = made->in[0], scale = made->in[1], zero = made->n_in > 2 ? made->in[2] : -1;
     ph_storage s = {.n_planes = 2, .form = &ph_storage_channels};
     char       name[NAME_BYTES];
-    if (!ph_oi_is_constant(o, x) || ph_node_int(made, "block_size", 0)) return -1;
+    int64_t    block = ph_node_int(made, "block_size", 0);
+    if (!ph_oi_is_constant(o, x) || (block && !is_transposed)) return -1;
     const ph_value *v = &o->g->value[x];
     if ((v->dtype != PH_I8 && v->dtype != PH_U8) || v->shape.rank != 2 || !v->storage.plane[0].bytes)
         return -1;
     int64_t axis = ph_node_int(made, "axis", 1), n = v->shape.dim[is_transposed ? 0 : 1].mul,
             k = v->shape.dim[is_transposed ? 1 : 0].mul;
     int axis_fits = (axis < 0 ? axis + 2 : axis) == !is_transposed;
-    if (n < 1 || k < 1 || !is_scale(o, scale, n, axis_fits) ||
-        (zero >= 0 && !is_scale(o, zero, n, axis_fits)))
-        return -1;
+    if (n < 1 || k < 1) return -1;
+    for (int i = 0; i < 2; i++) {
+        int id = i ? zero : scale;
+        if (i && id < 0) continue;
+        if (block ? axis_fits || !are_of_blocks(o, id, n, k, block) : !is_scale(o, id, n, axis_fits))
+            return -1;
+    }
     snprintf(name, sizeof name, "%.240s#q%d", v->name, is_transposed);
     int known = ph_graph_find(o->g, name);
     if (known >= 0) return known;

@@ -36,9 +36,9 @@ typedef struct ph_onnx_export_how {
 struct ph_onnx_made;
 typedef struct ph_onnx_exported {
     ph_onnx_writer       writer;
-    ph_onnx_producer     producer;
-    ph_arena             arena; /* names and lists */
-    struct ph_onnx_made *made;  /* [writer.n_weights] how each is made; owned */
+    ph_onnx_producer     producer; /* knows where *this stands: it must not be moved */
+    ph_arena             arena;    /* names and lists */
+    struct ph_onnx_made *made;     /* [writer.n_weights] how each is made; owned */
     size_t               n_made, made_max;
     float               *scratch; /* a row */
     size_t               scratch_max;
