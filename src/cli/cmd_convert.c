@@ -136,8 +136,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_convert_report report;
     const ph_option   own[] = {
           {"--out", 'o', "PATH", "the file or directory to write", PH_OPTION_TEXT, &c.out},
-          {"--to", 0, "FORMAT", "gguf, safetensors (a Hugging Face directory), bundle (one sealed file), or onnx",
-           PH_OPTION_TEXT, &to},
+          {"--to", 0, "FORMAT",
+           "gguf, safetensors (a Hugging Face directory), bundle (one sealed file), or onnx", PH_OPTION_TEXT,
+           &to},
           {"--mmproj", 0, "FILE", "the vision part of a .gguf model", PH_OPTION_TEXT, &c.mmproj},
           {"--mmproj-out", 0, "FILE", "where the vision part goes; default: mmproj-NAME beside the output",
            PH_OPTION_TEXT, &c.mmproj_out},

@@ -204,11 +204,11 @@ INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_q
 
 _Static_assert(sizeof(desk) <= PH_DOT_SCRATCH(0), "scratch holds a desk");
 
-#define DOT(T, elements, bytes, halved, min, zero, head, scales)                                             \
+#define DOT(T, elements, bytes, halved, min, zero, nibbles, head, scales)                                    \
     static void dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
-        const form f = {elements, bytes, halved, min, zero, bytes_##T, head, scales};                        \
+        const form f = {elements, bytes, halved, min, zero, nibbles, bytes_##T, head, scales};               \
         ph_kernels few;                                                                                      \
         if (rows < FEW_ROWS || cols < FEW_COLS || !x->k) {                                                   \
             ph_install_vnni(&few);                                                                           \

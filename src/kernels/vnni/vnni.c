@@ -73,6 +73,59 @@ INLINE __m512i twice(const int8_t *q) {
     return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)q));
 }
 
+/* Sums of 32 elements of sixteen columns in 4 bits, four columns a vector; column 4 l + g is in 128 bits l of
+ * vector g, so that what is added up stands in order. */
+INLINE __m512i sum_nibbles(const form *f, int planes, const int8_t *hi, const int8_t *lo, const uint8_t *w,
+                           size_t w_stride, size_t cols) {
+    const __m512i low = _mm512_set1_epi8(15);
+    __m512i       x[2][2], v[4];
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+        x[0][half] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(hi + 16 * half)));
+        x[1][half] =
+            planes == 1
+                ? x[0][half]
+                : _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(lo + 16 * half)));
+    }
+    UNROLL
+    for (size_t g = 0; g < 4; g++) {
+        __m128i b[4];
+        UNROLL
+        for (size_t l = 0; l < 4; l++) {
+            size_t c = 4 * l + g < cols ? 4 * l + g : cols - 1;
+            b[l] = _mm_loadu_si128((const __m128i *)(const void *)(w + c * w_stride + f->nibbles));
+        }
+        __m512i q = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b[1], b[0])),
+                                       _mm256_set_m128i(b[3], b[2]), 1);
+        __m512i first = _mm512_and_si512(q, low), last = _mm512_and_si512(_mm512_srli_epi16(q, 4), low);
+        v[g] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), first, x[0][0]);
+        v[g] = _mm512_dpbusd_epi32(v[g], last, x[0][1]);
+        if (planes > 1) {
+            v[g] = _mm512_dpbusd_epi32(_mm512_slli_epi32(v[g], 8), first, x[1][0]);
+            v[g] = _mm512_dpbusd_epi32(v[g], last, x[1][1]);
+        }
+    }
+    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/* The same of bytes, two columns a vector; of a halved type the two halves, else all in out[0]. */
+INLINE void sum_bytes(const form *f, int planes, __m512i out[2], const int8_t *hi, const int8_t *lo,
+                      const uint8_t *w, size_t w_stride, size_t cols, size_t j) {
+    __m512i x = twice(hi), v[8];
+    pairs(f, v, w, w_stride, cols, j);
+    UNROLL
+    for (int c = 0; c < 8; c++) {
+        __m512i up = _mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x);
+        v[c] = planes == 1 ? up : _mm512_dpbusd_epi32(_mm512_slli_epi32(up, 8), v[c], twice(lo));
+    }
+    if (f->is_halved)
+        sum_halves(v, out);
+    else
+        out[0] = sum_columns(v);
+}
+
 /* Sixteen columns are read side by side, more streams than a processor follows by itself; so while they are
  * met, the next sixteen are called for, line by line.  Past the last column that is a word to nobody. */
 INLINE void stream(const form *f, int planes, float *y, const ph_qrows *row, const uint8_t *w,
@@ -89,31 +142,19 @@ INLINE void stream(const form *f, int planes, float *y, const ph_qrows *row, con
         f->head_of(&h, w, at);
         UNROLL
         for (size_t j = 0; j < f->elements / PART; j++, hi += PART, d++, s += 2) {
-            __m512i x = twice(hi), v[8], half[2];
+            __m512i half[2];
             scales  scale;
             UNROLL
             for (size_t l = 0; l < lines; l++, ahead += 64) _mm_prefetch((const char *)ahead, _MM_HINT_T0);
             f->scales_of(&scale, &h, j);
-            pairs(f, v, w, w_stride, cols, j);
-            if (planes == 1) {
-                UNROLL
-                for (int c = 0; c < 8; c++) v[c] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x);
-            } else {
-                __m512i rest = twice(lo);
-                UNROLL
-                for (int c = 0; c < 8; c++) {
-                    __m512i up = _mm512_slli_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), v[c], x), 8);
-                    v[c] = _mm512_dpbusd_epi32(up, v[c], rest);
-                }
-                lo += PART;
-            }
-            if (f->is_halved) {
-                sum_halves(v, half);
-                for (int e = 0; e < 2; e++)
-                    sum = absorb(f, sum, &scale, e, _mm512_add_epi32(half[e], less_zero(f, s[e])), *d, s[e]);
-            } else {
-                __m512i all = _mm512_add_epi32(sum_columns(v), less_zero(f, s[0] + s[1]));
-                sum = absorb(f, sum, &scale, 0, all, *d, s[0] + s[1]);
+            if (f->nibbles)
+                half[0] = sum_nibbles(f, planes, hi, lo, w, w_stride, cols);
+            else
+                sum_bytes(f, planes, half, hi, lo, w, w_stride, cols, j);
+            if (planes > 1) lo += PART;
+            for (int e = 0; e < (f->is_halved ? 2 : 1); e++) {
+                int32_t x_sum = f->is_halved ? s[e] : s[0] + s[1];
+                sum = absorb(f, sum, &scale, e, _mm512_add_epi32(half[e], less_zero(f, x_sum)), *d, x_sum);
             }
         }
     }
@@ -227,11 +268,11 @@ INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_q
     }
 }
 
-#define DOT(T, elements, bytes, halved, min, zero, head, scales)                                             \
+#define DOT(T, elements, bytes, halved, min, zero, nibbles, head, scales)                                    \
     static void dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
-        const form f = {elements, bytes, halved, min, zero, bytes_##T, head, scales};                        \
+        const form f = {elements, bytes, halved, min, zero, nibbles, bytes_##T, head, scales};               \
         if (x->lo)                                                                                           \
             dot(&f, 2, y, y_stride, x, w, w_stride, rows, cols, scratch);                                    \
         else                                                                                                 \

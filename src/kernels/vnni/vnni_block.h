@@ -33,6 +33,7 @@ typedef struct head {
 typedef struct form {
     size_t elements, bytes;
     int    is_halved, has_min, zero_shift; /* zero = 1 << zero_shift; -1: none */
+    size_t nibbles; /* where 16 bytes stand that are elements 0 .. 15 below and 16 .. 31 above; 0: nowhere */
     __m256i (*bytes_of)(const uint8_t *block, size_t j);
     void (*head_of)(head *h, const uint8_t *w, __m512i at);
     void (*scales_of)(scales *s, const head *h, size_t j);
@@ -212,12 +213,12 @@ INLINE void pack(const form *f, packed *out, size_t stride, const uint8_t *w, si
     }
 }
 
-/* The types: elements and bytes of a block, halved, has a minimum, zero_shift, its functions. */
+/* The types: elements and bytes of a block, halved, has a minimum, zero_shift, nibbles, its functions. */
 #define BLOCK_TYPES_OF_32(X)                                                                                 \
-    X(Q8_0, 32, 34, 0, 0, 7, head_small, scales_small)                                                       \
-    X(Q4_0, 32, 18, 0, 0, 3, head_small, scales_small)                                                       \
-    X(Q4_1, 32, 20, 0, 1, -1, head_small, scales_small)                                                      \
-    X(Q4_K, 256, 144, 0, 1, -1, head_Q4_K, scales_Q4_K)
-#define BLOCK_TYPES_OF_16(X) X(Q6_K, 256, 210, 1, 0, 5, head_Q6_K, scales_Q6_K)
+    X(Q8_0, 32, 34, 0, 0, 7, 0, head_small, scales_small)                                                    \
+    X(Q4_0, 32, 18, 0, 0, 3, 2, head_small, scales_small)                                                    \
+    X(Q4_1, 32, 20, 0, 1, -1, 4, head_small, scales_small)                                                   \
+    X(Q4_K, 256, 144, 0, 1, -1, 0, head_Q4_K, scales_Q4_K)
+#define BLOCK_TYPES_OF_16(X) X(Q6_K, 256, 210, 1, 0, 5, 0, head_Q6_K, scales_Q6_K)
 
 #endif
