@@ -46,6 +46,7 @@ SIGLIP_B = tower(768, 3072, 12, 12, 512, 16)
 SHAPES = {  # kind, text, tower
     "llama-1.1b": ("llama", text(2048, 5632, 22, 32, 4, 32000), None),  # TinyLlama
     "smollm2-135m": ("llama", text(576, 1536, 30, 9, 3, 49152, 8192, 100000.0, True), None),
+    "qwen3-0.6b": ("qwen3", dict(text(1024, 3072, 28, 16, 8, 151936, 8192, 1000000.0, True), head_dim=128), None),
     "smolvlm-256m": ("idefics3", text(576, 1536, 30, 9, 3, 49280, 8192, 100000.0), SIGLIP_B),
     "smolvlm-500m": ("idefics3", text(960, 2560, 32, 15, 5, 49280, 8192, 100000.0), SIGLIP_B),
     "vit-b16": ("llava", TINY, tower(768, 3072, 12, 12, 224, 16)),
@@ -88,7 +89,7 @@ CHAT = ("{% for m in messages %}{{ m['role'] }}: {% if m['content'] is string %}
 # ---- tensors ----
 
 
-def language(c, prefix, head):
+def language(c, prefix, head, norms_heads=False):
     d, ff, q = c["hidden_size"], c["intermediate_size"], c["num_attention_heads"] * c["head_dim"]
     kv = c["num_key_value_heads"] * c["head_dim"]
     yield prefix + "embed_tokens.weight", (c["vocab_size"], d)
@@ -99,6 +100,9 @@ def language(c, prefix, head):
         yield at + "self_attn.k_proj.weight", (kv, d)
         yield at + "self_attn.v_proj.weight", (kv, d)
         yield at + "self_attn.o_proj.weight", (d, q)
+        if norms_heads:
+            yield at + "self_attn.q_norm.weight", (c["head_dim"],)
+            yield at + "self_attn.k_norm.weight", (c["head_dim"],)
         yield at + "post_attention_layernorm.weight", (d,)
         yield at + "mlp.gate_proj.weight", (ff, d)
         yield at + "mlp.up_proj.weight", (ff, d)
@@ -131,8 +135,8 @@ def vision(c, prefix, is_clip):
 
 
 def tensors(kind, t, v):
-    if kind == "llama":
-        yield from language(t, "model.", "lm_head.weight")
+    if kind in ("llama", "qwen3"):
+        yield from language(t, "model.", "lm_head.weight", kind == "qwen3")
     elif kind == "llava":
         yield from language(t, "language_model.model.", "language_model.lm_head.weight")
         yield from vision(v, "vision_tower.vision_model.", True)
@@ -238,7 +242,9 @@ def config_of(kind, t, v, ids, dtype):
     base = {"bos_token_id": ids["<s>"], "eos_token_id": ids["</s>"], "pad_token_id": ids["<pad>"]}
     lm = dict(t, model_type="llama", architectures=["LlamaForCausalLM"], hidden_act="silu", rms_norm_eps=1e-5,
               attention_bias=False, mlp_bias=False, torch_dtype=name, **base)
-    if kind == "llama":
+    if kind == "qwen3":
+        lm.update(model_type="qwen3", architectures=["Qwen3ForCausalLM"], rms_norm_eps=1e-6)
+    if kind in ("llama", "qwen3"):
         return lm
     out = {"torch_dtype": name, "tie_word_embeddings": False, "image_token_id": ids["<image>"],
            "text_config": lm, **base}

@@ -102,6 +102,10 @@ static const sums *sums_of(const ph_trace *t, const char *name) {
     return NULL;
 }
 
+const char *ph_trace_name(const ph_trace *t, size_t i) {
+    return t && i < PH_TRACE_NAMES ? atomic_load_explicit(&t->sums[i].name, memory_order_acquire) : NULL;
+}
+
 /* Bucket 0 is up to 1 us, bucket b up to 2^b us, the last all that is longer. */
 static int bucket_of(uint64_t ns) {
     int b = 0;

@@ -30,7 +30,9 @@ void     ph_trace_put(ph_trace *t, const char *name, uint64_t begin_ns, uint64_t
 size_t   ph_trace_spans(const ph_trace *t, ph_span *out, size_t out_max); /* oldest first */
 uint64_t ph_trace_total_ns(const ph_trace *t, const char *name);          /* sum since open/reset */
 uint64_t ph_trace_count(const ph_trace *t, const char *name);
-void     ph_trace_reset(ph_trace *t);
+/* Names that were ever recorded, in order of their first; NULL past the last. */
+const char *ph_trace_name(const ph_trace *t, size_t i);
+void        ph_trace_reset(ph_trace *t);
 /* Histogram of a span name's durations: PH_TRACE_BUCKETS powers of two from 1 us. */
 enum { PH_TRACE_BUCKETS = 32, PH_TRACE_NAMES = 64 };
 int      ph_trace_histogram(const ph_trace *t, const char *name, uint64_t buckets[PH_TRACE_BUCKETS]);

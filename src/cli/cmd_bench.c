@@ -139,6 +139,12 @@ static json_t *row_json(const ph_bench_row *r) {
                           "median", r->median, "unit", r->unit, "limit_share", figure(r->limit_share),
                           "least", r->least, "most", r->most, "spread", r->spread);
     if (r->limit_share >= 0) json_object_set_new(o, "limit", json_string(r->limit));
+    json_t *parts = json_array();
+    for (size_t i = 0; i < r->n_parts; i++)
+        json_array_append_new(parts, json_pack("{ss sf sf}", "kind", r->part[i].kind, "ms", r->part[i].ms,
+                                               "runs", r->part[i].runs));
+    if (r->n_parts) json_object_set(o, "steps", parts);
+    json_decref(parts);
     if (r->bytes_per_token > 0) json_object_set_new(o, "bytes_per_token", json_real(r->bytes_per_token));
     if (w->f32_macs > 0 || w->int8_macs > 0)
         json_object_set_new(o, "work",
@@ -203,6 +209,8 @@ static void print_row(const ph_bench_row *r, double cache) {
     if (r->bytes_per_token > 0) printf(" %.1f MB a token", r->bytes_per_token / 1e6);
     if (r->bytes_per_token > 0 && r->bytes_per_token < cache) printf(", which the cache can hold");
     putchar('\n');
+    for (size_t i = 0; i < r->n_parts; i++)
+        printf("  %-12s %10.2f ms in %.0f steps\n", r->part[i].kind, r->part[i].ms, r->part[i].runs);
 }
 
 static void print_text(const job *j) {
@@ -287,6 +295,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.no_cold},
         {"--no-limits", 0, NULL, "do not measure the machine; no shares are given", PH_OPTION_FLAG,
          &j.no_limits},
+        {"--steps", 0, NULL, "also say how long each kind of the engine's steps took, in rounds of their own",
+         PH_OPTION_FLAG, &j.how.has_steps},
         {"--read-size", 0, "SIZE", "stream through so much memory; default: four times the largest cache",
          PH_OPTION_SIZE, &j.read_bytes},
         {0},

@@ -126,6 +126,13 @@ static ph_rc ask(ph_benching *b, size_t i, int n, int answer, ph_answer *a, int 
     return rc;
 }
 
+ph_rc ph_bench_ask(ph_benching *b, size_t threads, int n, int answer, unsigned seed, ph_err *err) {
+    ph_answer a;
+    int       steps;
+    ph_bench_prompt(b, n, seed);
+    return ask(b, threads, n, answer, &a, &steps, err);
+}
+
 static ph_rc text_round(ph_benching *b, size_t i, unsigned seed, ph_err *err) {
     ph_answer a;
     int       steps;
@@ -312,7 +319,8 @@ static ph_rc run(ph_benching *b, ph_err *err) {
     PH_TRY(ph_model_open(&b->model, b->how->model, &b->how->open, err));
     PH_TRY(rounds(b, err));
     snprintf(b->out->isa, sizeof b->out->isa, "%s", ph_session_isa(b->session[0]));
-    return make_rows(b, err);
+    PH_TRY(make_rows(b, err));
+    return b->how->has_steps ? ph_bench_steps(b, err) : PH_OK;
 }
 
 ph_rc ph_bench_run(ph_bench *out, const ph_bench_options *how, ph_err *err) {

@@ -57,22 +57,32 @@ typedef struct ph_bench_options {
     int               image_width, image_height; /* of the made one; 0: 1024 x 768 */
     int               is_cold;                   /* also load with the files' pages dropped */
     int               has_limits;                /* 0: no limits are measured, no shares given */
-    uint64_t          read_bytes;                /* ph_machine_options */
-    void (*say)(void *arg, const char *line);    /* progress; or NULL */
+    int               has_steps;              /* see, prefill and step also by kind of the engine's steps */
+    uint64_t          read_bytes;             /* ph_machine_options */
+    void (*say)(void *arg, const char *line); /* progress; or NULL */
     void *arg;
 } ph_bench_options;
 
+/* Time of one kind of the engine's steps in a row's work: means of rounds of their own. */
+enum { PH_BENCH_PARTS_MAX = 24 };
+typedef struct ph_bench_part {
+    const char *kind; /* static: "linear" */
+    double      ms, runs;
+} ph_bench_part;
+
 typedef struct ph_bench_row {
-    const char *stage; /* static */
-    int         threads;
-    int         n; /* what one round does: tokens, tiles, patches, or 1 */
-    double      median, least, most;
-    const char *unit;            /* "ms", or "tok/s"; static */
-    double      spread;          /* (most - least) / median */
-    double      limit_share;     /* of what the limit allows; negative: the stage has none */
-    const char *limit;           /* "read", "f32", "int8", or both: "f32+int8"; "" */
-    ph_work     work;            /* of n together, but of one token for step; zero where none was counted */
-    double      bytes_per_token; /* step: weights and cache read; else 0 */
+    const char   *stage; /* static */
+    int           threads;
+    int           n; /* what one round does: tokens, tiles, patches, or 1 */
+    double        median, least, most;
+    const char   *unit;            /* "ms", or "tok/s"; static */
+    double        spread;          /* (most - least) / median */
+    double        limit_share;     /* of what the limit allows; negative: the stage has none */
+    const char   *limit;           /* "read", "f32", "int8", or both: "f32+int8"; "" */
+    ph_work       work;            /* of n together, but of one token for step; zero where none was counted */
+    double        bytes_per_token; /* step: weights and cache read; else 0 */
+    ph_bench_part part[PH_BENCH_PARTS_MAX]; /* [n_parts], the longest first; of see with the bridge */
+    size_t        n_parts;
 } ph_bench_row;
 
 typedef struct ph_bench {

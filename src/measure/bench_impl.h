@@ -44,6 +44,11 @@ ph_session_options ph_bench_session(const ph_benching *b, size_t i);
 /* n ids of plain text, other ones for another seed. */
 void ph_bench_prompt(const ph_benching *b, int n, unsigned seed);
 
+/* A prompt of n ids, answered with so many tokens, by a turn that knows nothing yet. */
+ph_rc ph_bench_ask(ph_benching *b, size_t threads, int n, int answer, unsigned seed, ph_err *err);
+/* bench_steps.c: the parts of the rows that are there. */
+ph_rc ph_bench_steps(ph_benching *b, ph_err *err);
+
 /* bench_load.c: opening, warm and cold, for all threads and rounds.  b->model is not open then. */
 ph_rc ph_bench_load(ph_benching *b, ph_err *err);
 /* bench_picture.c: choose the picture, count its tiles; and one round of seeing it. */
