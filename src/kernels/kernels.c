@@ -117,11 +117,12 @@ ph_dot_fn *ph_dot_of(const ph_kernels *k, ph_dtype t) {
     return fn == plain ? NULL : fn; /* the definition is for reading */
 }
 
-/* Signed bytes with one scale a row, and nothing else. */
+/* Signed bytes, row after row, with one scale a row, and nothing else.  group_rows is 0 where a form knows no
+ * scales of rows, and what a file calls a row may be another length than what was asked for. */
 static int is_bytes_a_row(const ph_storage *s, size_t cols) {
-    return s->dtype == PH_I8 && s->group == cols && s->group_rows <= 1 && !s->first &&
-           s->plane[PH_PLANE_SCALE].bytes && !s->plane[PH_PLANE_ZERO].bytes &&
-           !s->plane[PH_PLANE_INDEX].bytes && cols <= PH_QROW_MAX;
+    return s->dtype == PH_I8 && s->group == cols && s->group_rows == 1 &&
+           s->plane[PH_PLANE_DATA].row_stride == cols && s->plane[PH_PLANE_SCALE].bytes &&
+           !s->plane[PH_PLANE_ZERO].bytes && !s->plane[PH_PLANE_INDEX].bytes && cols <= PH_QROW_MAX;
 }
 
 ph_dot_fn *ph_dot_of_stored(const ph_kernels *k, const ph_storage *s, size_t cols) {

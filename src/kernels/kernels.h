@@ -69,7 +69,8 @@ typedef void ph_dot_fn(float *restrict y, size_t y_stride, const ph_qrows *restr
 #define PH_DOT_SCRATCH(k) (48 * (size_t)(k) + 4096 > 112640 ? 48 * (size_t)(k) + 4096 : 112640)
 /* The product by integers for weights stored as t; NULL where this instruction set has none that is fast. */
 ph_dot_fn *ph_dot_of(const struct ph_kernels *k, ph_dtype t);
-/* The same for rows of cols elements of s: blocks, or signed bytes with one scale a row. */
+/* The same for rows of cols elements of s: blocks, or signed bytes with one scale a row (both from row
+ * s->first on). */
 ph_dot_fn *ph_dot_of_stored(const struct ph_kernels *k, const ph_storage *s, size_t cols);
 /* The elements of a scale that rows for dot_T have: 32, or all k. */
 size_t ph_dot_block(ph_dtype t, size_t k);

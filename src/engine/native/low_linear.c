@@ -231,13 +231,14 @@ static size_t block_for(const ph_builder *b, const ph_value *w) {
     return dot_of(b, w) ? ph_dot_block(w->storage.dtype, (size_t)w->shape.dim[1].mul) : 0;
 }
 
-/* The scales of bytes, as floats. */
-static ph_rc take_col_scale(ph_builder *b, part *t, const ph_plane *scale, ph_err *err) {
+/* Bytes that are met by integers: their scales as floats, and where this view of them begins. */
+static ph_rc take_bytes(ph_builder *b, part *t, const ph_storage *s, ph_err *err) {
     void *place;
     PH_TRY(ph_build_carve(b, &place, t->cols, sizeof(float), err));
     float *to = place;
-    for (size_t c = 0; c < t->cols; c++) to[c] = ph_plane_float(scale, c);
+    for (size_t c = 0; c < t->cols; c++) to[c] = ph_plane_float(&s->plane[PH_PLANE_SCALE], s->first + c);
     t->col_scale = to;
+    t->w = (const unsigned char *)t->w + s->first * t->w_stride;
     t->stored = NULL;
     return PH_OK;
 }
@@ -259,7 +260,7 @@ static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
     if (ph_dtype_block(w->storage.dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
         t->linear.fn = NULL;
     t->dot = dot_of(b, w);
-    if (t->dot && t->stored) PH_TRY(take_col_scale(b, t, &w->storage.plane[PH_PLANE_SCALE], err));
+    if (t->dot && t->stored) PH_TRY(take_bytes(b, t, &w->storage, err));
     if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_build_floats(b, n->in[2], &t->bias, err));
     b->is_done[node] = 1;
     return PH_OK;

@@ -84,22 +84,24 @@ int eh_weight(ph_graph *g, eh_store *s, const char *name, ph_shape shape, ph_dty
                            ph_storage_of(t, bytes, rows * (row_bytes + gap), row_bytes + gap));
 }
 
-int eh_bytes(ph_graph *g, eh_store *s, const char *name, size_t rows, size_t cols, ph_dtype scales) {
+int eh_bytes(ph_graph *g, eh_store *s, const char *name, size_t first, size_t rows, size_t cols,
+             ph_dtype scales) {
     void      *bytes, *scale;
     float      d;
-    size_t     each = ph_dtype_bytes(scales);
+    size_t     each = ph_dtype_bytes(scales), all = first + rows;
     ph_err     err = {0};
-    ph_storage st = {.dtype = PH_I8, .n_planes = 2, .form = &ph_storage_channels, .n_rows = rows};
-    CHECK(!ph_arena_zero(&s->arena, &bytes, rows, cols, NULL));
-    CHECK(!ph_arena_zero(&s->arena, &scale, rows, each, NULL));
-    for (size_t i = 0; i < rows * cols; i++) ((int8_t *)bytes)[i] = (int8_t)((int)eh_below(255) - 127);
-    for (size_t r = 0; r < rows; r++) {
+    ph_storage st = {.dtype = PH_I8, .n_planes = 2, .form = &ph_storage_channels, .n_rows = all};
+    CHECK(!ph_arena_zero(&s->arena, &bytes, all, cols, NULL));
+    CHECK(!ph_arena_zero(&s->arena, &scale, all, each, NULL));
+    for (size_t i = 0; i < all * cols; i++) ((int8_t *)bytes)[i] = (int8_t)((int)eh_below(255) - 127);
+    for (size_t r = 0; r < all; r++) {
         d = 0.002f + 0.001f * eh_float();
         ph_dtype_get(scales)->pack((unsigned char *)scale + r * each, &d, 1);
     }
-    st.plane[PH_PLANE_DATA] = (ph_plane){bytes, rows * cols, cols, PH_I8};
-    st.plane[PH_PLANE_SCALE] = (ph_plane){scale, rows * each, each, scales};
+    st.plane[PH_PLANE_DATA] = (ph_plane){bytes, all * cols, cols, PH_I8};
+    st.plane[PH_PLANE_SCALE] = (ph_plane){scale, all * each, each, scales};
     CHECK_SAY(!st.form->check(&st, cols, &err), "%s", err.msg);
+    st.first = first;
     return ph_graph_weight(g, name, ph_shape_of(2, ph_dim_of((int64_t)rows), ph_dim_of((int64_t)cols)), st);
 }
 

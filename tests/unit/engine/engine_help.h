@@ -25,8 +25,10 @@ void eh_store_close(eh_store *s);
 int eh_weight(ph_graph *g, eh_store *s, const char *name, ph_shape shape, ph_dtype t, float about,
               float spread, size_t gap);
 
-/* The same as signed bytes with one scale a row, each of the plain type `scales`. */
-int eh_bytes(ph_graph *g, eh_store *s, const char *name, size_t rows, size_t cols, ph_dtype scales);
+/* The same as signed bytes with one scale a row, each of the plain type `scales`; rows behind the first
+ * `first`. */
+int eh_bytes(ph_graph *g, eh_store *s, const char *name, size_t first, size_t rows, size_t cols,
+             ph_dtype scales);
 
 /* ---- an engine and a bound program ---- */
 typedef struct eh_run {

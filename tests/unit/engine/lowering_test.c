@@ -185,7 +185,8 @@ void test_lower_linear_fewer(void) {
     }
 }
 
-/* Bytes with a scale a row, alone and in one group with blocks and floats, as gate and up, behind a norm. */
+/* Bytes with a scale a row, alone, from a row of a larger matrix on, and in one group with blocks and floats,
+ * as gate and up, behind a norm. */
 static void bytes(int rows, int k, float bound) {
     static const float ones[1024] = {1, 2, 3};
     eh_store           s;
@@ -195,9 +196,9 @@ static void bytes(int rows, int k, float bound) {
     int                scale = ph_graph_constant(g, "scale", PH_F32, ph_shape_of(1, ph_dim_of(k)), ones);
     int                bias = eh_weight(g, &s, "bias", ph_shape_of(1, ph_dim_of(70)), PH_F32, 0, 0.5f, 0);
     int                h = ph_graph_node(g, "RMSNormalization", PH_IN(x, scale), PH_NO_ATTRS, "norm");
-    b[0] = eh_bytes(g, &s, "b0", n, deep, PH_F32);
-    b[1] = eh_bytes(g, &s, "b1", n, deep, PH_F16);
-    b[2] = eh_bytes(g, &s, "b2", n, deep, PH_BF16);
+    b[0] = eh_bytes(g, &s, "b0", 0, n, deep, PH_F32);
+    b[1] = eh_bytes(g, &s, "b1", 19, n, deep, PH_F16);
+    b[2] = eh_bytes(g, &s, "b2", 0, n, deep, PH_BF16);
     int q = eh_weight(g, &s, "q", ph_shape_of(2, ph_dim_of(70), ph_dim_of(k)), k % 32 ? PH_F32 : PH_Q8_0, 0,
                       0.2f, 0);
     int f = eh_weight(g, &s, "f", ph_shape_of(2, ph_dim_of(70), ph_dim_of(k)), PH_F16, 0, 0.2f, 0);

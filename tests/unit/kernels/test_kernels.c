@@ -9,6 +9,7 @@ void test_kernels_features(void);
 void test_kernels_untried(void);
 void test_kernels_overlay(void);
 void test_kernels_linear(void);
+void test_kernels_stored(void);
 
 void test_kernels_features(void) {
     ph_err   err = {0};
@@ -77,4 +78,55 @@ void test_kernels_linear(void) {
             ph_linear_run(&k, l, &piece[r * COLS + c], COLS, &x[r * K], K, &w[c * K], K, 1, 1, K, scratch);
         }
     CHECK(!memcmp(piece, y, sizeof y));
+}
+
+static void by_integers(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,
+                        const void *restrict w, size_t w_stride, size_t rows, size_t cols,
+                        void *restrict scratch) {
+    (void)y, (void)y_stride, (void)x, (void)w, (void)w_stride, (void)rows, (void)cols, (void)scratch;
+}
+
+/* `rows` rows of cols signed bytes with `scales` scales; a zero point for each if has_zero. */
+static ph_storage bytes_of(const ph_storage_form *form, size_t rows, size_t cols, size_t scales,
+                           int has_zero) {
+    static int8_t  bytes[2 * (PH_QROW_MAX + 32)], zero[64];
+    static float   scale[64];
+    const ph_plane none = {0};
+    ph_err         err = {0};
+    ph_storage     s = {.dtype = PH_I8, .n_planes = has_zero ? 3 : 2, .form = form, .n_rows = rows};
+    CHECK(rows * cols <= sizeof bytes && scales <= 64);
+    s.plane[PH_PLANE_DATA] = (ph_plane){bytes, rows * cols, cols, PH_I8};
+    s.plane[PH_PLANE_SCALE] = (ph_plane){scale, scales * 4, scales / rows * 4, PH_F32};
+    s.plane[PH_PLANE_ZERO] = has_zero ? (ph_plane){zero, scales, scales / rows, PH_I8} : none;
+    CHECK_SAY(!form->check(&s, cols, &err), "%s", err.msg);
+    return s;
+}
+
+/* Bytes are met by integers only where each row has one scale and stands behind the other. */
+void test_kernels_stored(void) {
+    const ph_storage_form *const channels = &ph_storage_channels;
+    ph_kernels                   k;
+    ph_kernels_init(&k, 0);
+    ph_storage s = bytes_of(channels, 2, 64, 2, 0);
+    CHECK(!ph_dot_of_stored(&k, &s, 64)); /* the definition is for reading */
+    k.dot_I8 = by_integers;
+    CHECK(ph_dot_of_stored(&k, &s, 64) == by_integers);
+    s.first = 1;
+    CHECK(ph_dot_of_stored(&k, &s, 64) == by_integers);
+    s.plane[PH_PLANE_DATA].row_stride = 128; /* a file's own idea of its rows */
+    CHECK(!ph_dot_of_stored(&k, &s, 64));
+    s = bytes_of(channels, 2, 64, 2, 1);
+    CHECK(!ph_dot_of_stored(&k, &s, 64));
+    s = bytes_of(channels, 2, 64, 1, 0);
+    CHECK(!ph_dot_of_stored(&k, &s, 64));
+    s = bytes_of(channels, 2, 64, 4, 0);
+    CHECK(!ph_dot_of_stored(&k, &s, 64));
+    s = bytes_of(&ph_storage_factor, 2, 64, 1, 0);
+    CHECK(!ph_dot_of_stored(&k, &s, 64));
+    s = bytes_of(channels, 2, 48, 2, 0);
+    CHECK(!ph_dot_of_stored(&k, &s, 48));
+    s = bytes_of(channels, 2, PH_QROW_MAX, 2, 0);
+    CHECK(ph_dot_of_stored(&k, &s, PH_QROW_MAX) == by_integers);
+    s = bytes_of(channels, 2, PH_QROW_MAX + 32, 2, 0);
+    CHECK(!ph_dot_of_stored(&k, &s, PH_QROW_MAX + 32));
 }
