@@ -2,7 +2,7 @@
  *
  * A page holds PH_KV_PAGE tokens of one layer:
  *
- *     header | K [n_kv_heads, d_k, 64] | V [n_kv_heads, 64, d_v]      stored as the page's dtype (kv_page.h)
+ *     K [n_kv_heads, d_k, 64] | V [n_kv_heads, 64, d_v]      stored as the page's dtype; Q8_0 differs (kv_page.h)
  *
  * A sequence is, per layer, a list of pages; pages may be shared by sequences
  * (references) and differ in dtype.  Keys are stored after rotation.  Pages come
@@ -43,7 +43,7 @@ typedef struct ph_kv_page {
     int      references; /* sequences that list it */
     int      layer;
     int32_t  position; /* index in the sequence of its first token */
-    void    *k, *v;    /* [n_heads, 64, d] in this page's block */
+    void    *k, *v;    /* in this page's block, laid out as kv_page.h says */
 } ph_kv_page;
 
 typedef struct ph_kv ph_kv;

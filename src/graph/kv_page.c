@@ -71,7 +71,7 @@ static void pack_row(ph_dtype t, unsigned char *out, const float *x, size_t d) {
     pack_block(t, out, rest, block);
 }
 
-/* A column of [heads, d, 64] plain numbers: d of a head at a time are narrowed, then spread. */
+/* A column of [heads, d, 64] plain numbers: some channels at a time are narrowed, then spread. */
 static void store_column(const ph_kernels *kernels, ph_dtype t, void *to, const float *x, size_t n,
                          size_t slot) {
     float  narrow[BLOCK_MAX];

@@ -40,8 +40,9 @@ typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restr
 
 /* qrows_of      rows of x to integers, block elements a scale (32, or the whole row): 16 bits in two planes
  *               of 8, or, where lo is NULL, 8 bits in one:
- *                   d = max |x| / 32512,  q = round(x / d) to nearest even,  q = 256 hi + lo,  lo in -128 .. 127
- *                   d = max |x| / 127,    q = round(x / d),                  q = hi
+ *                   d = max |x| / 32512,  q = round(x (32512 / max |x|)),  q = 256 hi + lo,  lo in -128 .. 127
+ *                   d = max |x| / 127,    q = round(x (127 / max |x|)),    q = hi
+ *               each step rounded to nearest even.
  *               s = the sums of q over each half of a block.
  *               A block with a NaN or an infinity gets d = NaN, q = 0; one whose largest is below 2^-110
  *               becomes 0.  k is a multiple of 32, at most PH_QROW_MAX where a row is a block.
@@ -92,9 +93,9 @@ ph_qrows ph_qrows_from(const ph_qrows *x, size_t r);
  *               Stored numbers are widened with at most one rounding.
  *               Start with m = -INFINITY, l = 0, acc = 0; the answer is acc / l after the last block (l = 0:
  *               no key was seen).  Block borders change the last bits, so callers keep them fixed (64 keys).
- *               A query with hi[i] <= lo[i] is left as it was; otherwise hi[i] - lo[i] <= PH_ATTEND_KEYS.
- *               A key whose score is -inf weighs 0, also before any other was seen; NaN passes into l and
- *               acc.
+ *               A query with hi[i] <= lo[i] is left as it was; otherwise 0 <= lo[i] < hi[i] <= PH_ATTEND_KEYS.
+ *               A key whose score is -inf weighs 0, also before any other was seen, and so does one whose
+ *               weight e^(s - m) would be below FLT_MIN; NaN passes into l and acc.
  *               Error of acc / l: at most (d + 64) * FLT_EPSILON * (1 + max_j sum |scale q k_j|) *
  *               max_j |v_j|.
  * attend_rows   attend_F32 with k: [.., d] stride k_stride; keys [lo, hi) are laid out by channel first, once
@@ -105,7 +106,7 @@ typedef struct ph_attend {
     float         *acc, *m, *l;
     const float   *q;
     const void    *k, *v;
-    const int32_t *lo, *hi; /* [n_q], key indices into k and v */
+    const int32_t *lo, *hi; /* [n_q], keys of k and v, 0 .. PH_ATTEND_KEYS */
     size_t         q_stride, k_stride, v_stride, n_q, d, dv;
     float          scale, softcap;
     float         *scratch; /* [n_q, PH_ATTEND_KEYS] */

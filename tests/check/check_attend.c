@@ -193,6 +193,19 @@ static int masked(ph_dtype t, attend_fn *opt) {
     return isnan(acc) && isnan(l) ? 1 : ck_fail("NaN lost at key", 3);
 }
 
+/* A key whose weight would be subnormal weighs nothing, however large its value. */
+static int far_key(ph_dtype t, attend_fn *opt) {
+    problem p = any_problem(t, 0);
+    float   q = 1, acc = 0, m = 0, l = 0;
+    int32_t lo = 0, hi = 2;
+    p.q = &q, p.lo = &lo, p.hi = &hi;
+    p.n_q = p.d = p.dv = p.q_stride = p.k_stride = p.v_stride = 1, p.scale = 1, p.softcap = 0;
+    for (size_t j = 0; j < KEYS; j++) p.k[j] = j ? -88.0f : 0.0f, p.v[j] = j ? 0x1p15f : 0.0f;
+    store_both(t, &p, KEYS, KEYS);
+    run(t, opt, &p, 0, 1, &acc, &m, &l);
+    return acc == 0 && l == 1 && m == 0 ? 1 : ck_fail("a weight below FLT_MIN, of", 2);
+}
+
 /* Block types: a block's scale that is NaN must show, in the scores and in the values. */
 static int shows_nan(ph_dtype t, attend_fn *opt) {
     for (int in_values = 0; in_values < 2; in_values++) {
@@ -213,7 +226,7 @@ static int shows_nan(ph_dtype t, attend_fn *opt) {
 static int check(ph_dtype t, attend_fn *opt) {
     for (unsigned trial = 0; trial < 150; trial++, ck_free_all())
         if (!one_trial(t, opt, trial)) return 0;
-    return ph_dtype_block(t) > 1 ? shows_nan(t, opt) : masked(t, opt);
+    return ph_dtype_block(t) > 1 ? shows_nan(t, opt) : masked(t, opt) && far_key(t, opt);
 }
 
 static ck_work bench(ph_dtype t, attend_fn *fn, int many) {

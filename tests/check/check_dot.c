@@ -129,6 +129,29 @@ static int one_trial(ph_dtype t, const ph_kernels *ref, const ph_kernels *opt, p
     return ck_same_floats(got, want, n, "y") && same_in_pieces(fn, s, &q, w, got, scratch);
 }
 
+/* As deep as rows may be, every product of the largest size: sums of 32 bits must hold. */
+static int deepest(const ph_kernels *ref, const ph_kernels *opt) {
+    enum { ROWS = 33, COLS = 33, K = PH_QROW_MAX };
+    for (int planes = 1; planes <= 2; planes++, ck_free_all()) {
+        float   *x = ck_buffer(sizeof *x * ROWS * K), *y[3];
+        int8_t  *w = ck_buffer(COLS * K);
+        void    *scratch = scratch_of(K);
+        ph_qrows q;
+        for (size_t i = 0; i < 3; i++) y[i] = ck_buffer(sizeof **y * ROWS * COLS);
+        for (size_t i = 0; i < ROWS * K; i++) /* 32384 = 256 * 127 - 128: both planes at their ends */
+            x[i] = (i / K % 2 ? -1.0f : 1.0f) * (i % K ? 32384.0f : 32512.0f);
+        for (size_t i = 0; i < COLS * K; i++) w[i] = i / K % 2 ? 127 : -128;
+        if (!same_rows(ref, opt, x, ROWS, K, planes, K, &q)) return 0;
+        ref->dot_I8(y[0], COLS, &q, w, K, ROWS, COLS, scratch);
+        opt->dot_I8(y[1], COLS, &q, w, K, ROWS, COLS, scratch);
+        opt->dot_I8(y[2], COLS, &q, w, K, 1, COLS, scratch);
+        if (!ck_same_floats(y[1], y[0], ROWS * COLS, "y of the deepest rows") ||
+            !ck_same_floats(y[2], y[0], COLS, "y of one of the deepest rows"))
+            return 0;
+    }
+    return 1;
+}
+
 static ck_work bench(ph_dtype t, const ph_kernels *k, ph_dot_fn *fn, int many, int planes) {
     enum { K = 2048, COLS = 2048 };
     size_t          rows = many ? 96 : 1, bytes = 0;
@@ -158,7 +181,7 @@ static ck_work bench(ph_dtype t, const ph_kernels *k, ph_dot_fn *fn, int many, i
     int check_dot_##T(const ph_kernels *ref, const ph_kernels *opt) {                                        \
         for (unsigned trial = 0; trial < 120; trial++, ck_free_all())                                        \
             if (!one_trial(PH_##T, ref, opt, ref->dot_##T, opt->dot_##T, trial)) return 0;                   \
-        return 1;                                                                                            \
+        return PH_##T != PH_I8 || deepest(ref, opt);                                                         \
     }                                                                                                        \
     ck_work bench_dot_##T(const ph_kernels *k, int many) {                                                   \
         return bench(PH_##T, k, k->dot_##T, many, PH_##T == PH_I8 ? 1 : 2);                                  \

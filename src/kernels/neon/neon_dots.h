@@ -1,8 +1,8 @@
 /* neon_dots.h - products by integers in AArch64 Advanced SIMD, for sets that sum products of bytes.
  *
  * Four columns go together, a lane each.  Their parts of 32 elements are arranged once, into scratch; then
- * each row's two planes meet them, and sum, scale and rounding are those of ref_dot.c, lane by lane: the bits
- * are the same.  A set's .c file defines two words for its instructions and includes this file last:
+ * each row's planes, one or two, meet them, and sum, scale and rounding are those of ref_dot.c, lane by lane:
+ * the bits are the same.  A set's .c file defines two words for its instructions and includes this file last:
  *
  *   arrange(out[8], q[4][2])       32 bytes of four columns, in the order that sums wants
  *   sums(out[2], w[8], hi, lo, is_halved)

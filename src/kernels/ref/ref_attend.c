@@ -8,6 +8,7 @@
 #include "kernels/ref/ref.h"
 #include "tensor/half.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ static void absorb(const ph_attend *a, stored t, size_t i) {
     if (!n) return;
     for (size_t j = 0; j < n; j++) {
         s[j] = (float)exp((double)s[j] - base);
+        if (s[j] < FLT_MIN) s[j] = 0;
         sum += (double)s[j];
     }
     for (size_t e = 0; e < a->dv; e++) {

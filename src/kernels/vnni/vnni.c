@@ -2,8 +2,9 @@
  *
  * Sixteen columns go together, a lane each.  Of 32 elements of each column
  *
- *     one row       a column's bytes meet the row's two planes (vpdpbusd), eight partial sums a column;
- *                   a small tree of additions turns sixteen columns' partial sums into one vector of sums
+ *     one row       a column's bytes meet the row's planes, one or two (vpdpbusd): eight partial sums a column,
+ *                   four where nibbles are met as they stand; a small tree of additions turns sixteen columns'
+ *                   partial sums into one vector of sums
  *     more rows     the bytes of sixteen columns are interleaved once, four of each column a lane, into
  *                   scratch; then four bytes of a row meet all sixteen columns at once
  *
