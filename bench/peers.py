@@ -284,7 +284,8 @@ def tower_rounds(args, threads, rows):
 def lacking(args):
     """What was asked for and cannot be; what can."""
     missing, can = [], []
-    for name, needs, fn in (("LLAMA_BENCH", args.gguf, text_round), ("LLAMA_BENCH", args.gguf, bench_round), ("LLAMA_CLI", args.gguf, command_round),
+    for name, needs, fn in (("LLAMA_BENCH", args.gguf, text_round), ("LLAMA_BENCH", args.gguf, bench_round),
+                            ("LLAMA_CLI", args.gguf, command_round),
                             ("LLAMA_MTMD", args.gguf and args.mmproj and args.image, mtmd_round)):
         path = os.environ.get(name)
         if not needs:
@@ -325,6 +326,8 @@ def options():
 
 def main():
     args = options()
+    if args.ours and (args.mmproj or not args.tower):
+        sys.exit("peers.py: --ours is another directory of --tower, and with --mmproj ours is --gguf")
     missing, can = lacking(args)
     for line in missing:
         print(f"peers.py: {line}", file=sys.stderr)

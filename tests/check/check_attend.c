@@ -12,11 +12,12 @@
 enum { BLOCKS = 3, KEYS = BLOCKS * PH_ATTEND_KEYS };
 
 typedef struct problem {
-    size_t   n_q, d, dv, q_stride, k_stride, v_stride;
-    float   *q, *k, *v;      /* what is stored, as floats: [KEYS] rows of k_stride and v_stride */
+    size_t n_q, n_k, d, dv, q_stride, k_stride, v_stride;
+    float *q, *k,
+        *v; /* what is stored, as floats: [n_k] rows of k_stride and v_stride; k by channel: [KEYS] */
     void    *ks, *vs;        /* stored */
     size_t   k_step, v_step; /* bytes from block to block */
-    int32_t *lo, *hi;        /* [n_q], over all KEYS */
+    int32_t *lo, *hi;        /* [n_q], over all n_k */
     float    scale, softcap;
 } problem;
 
@@ -73,16 +74,19 @@ static problem any_problem(ph_dtype t, unsigned trial) {
     if (trial % 3 == 0) p.d = p.dv = 64;
     p.q_stride = p.d + ck_below(9), p.k_stride = p.d + ck_below(9), p.v_stride = p.dv + ck_below(9);
     p.k_stride = whole_blocks(t, p.k_stride), p.v_stride = whole_blocks(t, p.v_stride);
-    size_t nq = p.n_q * p.q_stride, nk = (KEYS - 1) * p.k_stride + whole_blocks(t, p.d),
-           nv = (KEYS - 1) * p.v_stride + whole_blocks(t, p.dv);
+    p.n_k = trial && ck_below(2) ? 1 + ck_below(KEYS) : KEYS; /* no row stands behind the last */
+    size_t rows = by_channel(t) ? KEYS : p.n_k, nq = p.n_q * p.q_stride;
+    size_t nk = (rows - 1) * p.k_stride + whole_blocks(t, p.d);
+    size_t nv = (p.n_k - 1) * p.v_stride + whole_blocks(t, p.dv);
     p.q = ck_buffer(nq * sizeof(float)), p.k = ck_buffer(nk * sizeof(float)),
     p.v = ck_buffer(nv * sizeof(float));
     p.lo = ck_buffer(p.n_q * sizeof *p.lo), p.hi = ck_buffer(p.n_q * sizeof *p.hi);
     ck_normals(p.q, nq, trial % 5 == 4 ? 20.0f : 1.0f), ck_normals(p.k, nk, 1), ck_normals(p.v, nv, 1);
     p.scale = 1.0f / sqrtf((float)p.d), p.softcap = trial % 4 == 3 ? 5.0f : 0.0f;
     for (size_t i = 0; i < p.n_q; i++) {
-        p.lo[i] = ck_below(2) ? 0 : (int32_t)ck_below(KEYS);
-        p.hi[i] = ck_below(4) ? p.lo[i] + (int32_t)ck_below((unsigned)(KEYS - p.lo[i]) + 1) : p.lo[i];
+        int32_t most = (int32_t)p.n_k;
+        p.lo[i] = ck_below(2) ? 0 : (int32_t)ck_below((unsigned)most);
+        p.hi[i] = ck_below(4) ? p.lo[i] + (int32_t)ck_below((unsigned)(most - p.lo[i]) + 1) : p.lo[i];
     }
     store_both(t, &p, nk, nv);
     return p;

@@ -59,6 +59,20 @@ for name in vlm_blip2 vlm_mllama llm_gemma2_softcap; do
     holds "$name, carried" -m "$carried/$name.gguf" "${with[@]}" -n 20
     holds "$name, carried as blocks" -m "$carried/$name.q8_0.gguf" "${with[@]}" -n 20
 done
+# Rows of 8 bits, and bytes with a scale a row: rows as integers are smaller, scales are kept as floats.
+for name in vlm_llava15 vlm_qwen2vl llm_phi3_longrope; do
+    "$PINHOLE" quantize tests/golden/set/models/$name -o "$carried/$name.int8" --to int8 -q > /dev/null
+    with=(-p "What is in the image?" --ignore-eos -n 20)
+    case $name in vlm_*) with+=(--image $images/scene.png) ;; esac
+    for how in "" "--rows8" "--exact" "--rows8 -t 1 --chunk 16"; do
+        # shellcheck disable=SC2086
+        holds "$name, int8 $how" -m "$carried/$name.int8" "${with[@]}" $how
+    done
+done
+for how in "--rows8" "--rows8 -t 1 --chunk 16"; do
+    # shellcheck disable=SC2086
+    holds "llm_gemma2_softcap, blocks $how" -m "$carried/llm_gemma2_softcap.q8_0.gguf" -p "What is it?" --ignore-eos -n 20 $how
+done
 echo "the farthest off used $worst % of what it may be off"
 
 # Long enough that the cache is what counts: pages by channel with those that are held beside them.

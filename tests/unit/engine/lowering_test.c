@@ -222,8 +222,41 @@ void test_lower_linear_bytes(void) {
     }
 }
 
+/* The same product by rows of 16 and of 8 bits: other bits where this processor has products by integers. */
+static void rows_of_bits(ph_dtype t) {
+    enum { ROWS = 5, K = 96, COLS = 70 };
+    static float x[ROWS * K], got[2][ROWS * COLS];
+    eh_store     s;
+    ph_err       err = {0};
+    ph_kernels   k;
+    ph_graph    *g = open_graph(&s);
+    int          in = input(g, "x", ph_dim_sym(PH_SYM_R), K);
+    int          w = t == PH_I8 ? eh_bytes(g, &s, "w", 0, COLS, K, PH_F32)
+                                : eh_weight(g, &s, "w", ph_shape_of(2, ph_dim_of(COLS), ph_dim_of(K)), t, 0, 0.2f, 0);
+    int          y = ph_graph_node(g, "Linear", PH_IN(in, w), PH_NO_ATTRS, "y");
+    ph_graph_output(g, y, "out");
+    CHECK(!ph_graph_finish(g, &err));
+    ph_kernels_init(&k, ph_cpu_features());
+    for (size_t i = 0; i < ROWS * K; i++) x[i] = eh_float();
+    for (eh_rows8 = 0; eh_rows8 < 2; eh_rows8++) {
+        ph_syms syms = eh_syms(ROWS, 0, 0, 0, 0);
+        eh_run  r;
+        CHECK(eh_open(&r, g, 1, ph_cpu_features(), syms, NULL, 0) && eh_bind(&r, syms, NULL));
+        memcpy(r.engine->def->buffer(r.program, in), x, sizeof x);
+        eh_go(&r, syms);
+        memcpy(got[eh_rows8], r.engine->def->buffer(r.program, y), sizeof *got);
+        eh_close(&r);
+    }
+    eh_rows8 = 0;
+    CHECK(!memcmp(got[0], got[1], sizeof *got) == !ph_dot_of(&k, t));
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
 /* Rows of 8 bits are off by more than rows of 16 would be, and by no more than their own half step. */
 void test_lower_linear_rows8(void) {
+    rows_of_bits(PH_I8);
+    rows_of_bits(PH_Q4_0);
     eh_rows8 = 1;
     for (int rows = 0; rows < 120; rows += 1 + rows / 2) {
         bytes(rows, 96, 4e-2f);
