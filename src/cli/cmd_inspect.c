@@ -106,6 +106,12 @@ static void print_model(const ph_model *m) {
            "tokens\n",
            m->text_family->name, d->n_layers, d->d_model, d->n_heads, d->n_kv_heads, d->d_head, d->d_ff,
            d->vocab, d->is_tied ? " (tied)" : "", d->context);
+    if (ph_tokenizer_mapped(m->tokenizer)) {
+        bytes(size, ph_tokenizer_mapped(m->tokenizer));
+        printf("  tokenizer    ready-made in the bundle, %s\n", size);
+    } else if (m->source.bundle.version) {
+        puts("  tokenizer    made of its plain files at each opening");
+    }
     if (!m->vision) return;
     const ph_tower  *t = &m->spec.tower;
     const ph_packed *p = &m->spec.packed;
@@ -190,6 +196,8 @@ static json_t *phases_json(const ph_plan *p) {
 static json_t *kept_json(const job *j) {
     const ph_load *l = &j->kept.load;
     json_t *o = json_pack("{sI}", "version", (json_int_t)j->cli.opened->source.bundle.version), *memory;
+    json_object_set_new(o, "tokenizer",
+                        json_string(ph_tokenizer_mapped(j->cli.opened->tokenizer) ? "ready-made" : "plain"));
     if (!j->has_kept) return o;
     memory = ph_cli_memory_json(&j->kept.memory);
     json_object_del(memory, "tokenizer"); /* no part of it */

@@ -20,7 +20,8 @@ typedef struct work {
     const ph_convert  *c;
     ph_convert_report *report;
     const ph_hfdir    *hf;
-    const ph_weights  *w; /* as the directory has them */
+    const ph_source   *source; /* of hf; NULL: no bundle is made */
+    const ph_weights  *w;      /* as the directory has them */
     ph_arena          *arena;
     ph_listing         list;
 } work;
@@ -77,7 +78,8 @@ static ph_rc write_file(const work *w, ph_err *err) {
     const ph_gguf *g = w->hf->carrier;
     ph_gguf_meta   meta = {.alignment = g ? (uint32_t)g->alignment : 0};
     ph_stream      s = {0};
-    ph_rc          rc = ph_stream_open(&s, w->c, w->report, w->list.all.n, w->arena, err);
+    ph_rc          rc = ph_stream_open(&s, w->c, w->report, w->list.all.n + 1, w->arena, err);
+    s.source = w->source;
     if (!rc) rc = add_tensors(w, &s, err);
     if (!rc) rc = put_keys(w, &meta, &s, err);
     if (!rc) rc = ph_convert_write_gguf(&s, w->c->out, &meta, err);
@@ -90,6 +92,7 @@ ph_rc ph_convert_carry(const ph_convert *c, ph_convert_report *report, const ph_
                        ph_err *err) {
     work w = {
         .c = c, .report = report, .hf = &m->source.hf, .w = ph_source_weights(&m->source), .arena = arena};
+    w.source = &m->source;
     report->is_carried = 1;
     PH_TRY(ph_listing_make(&w.list, c, report, m, arena, err));
     return write_file(&w, err);

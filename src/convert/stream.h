@@ -43,6 +43,7 @@ typedef struct ph_stream {
     const ph_convert  *c;
     ph_convert_report *report;
     size_t             done;
+    const ph_source *source; /* whose tokenizer goes ready-made into a bundle, in room for one tensor more */
 } ph_stream;
 
 ph_rc ph_stream_open(ph_stream *s, const ph_convert *c, ph_convert_report *report, size_t max,

@@ -6,6 +6,9 @@
  *                                                                         └─► keys of the bundle ── data ── seal
  *                                                                                  └── plan ◄── opened as a model
  *
+ * The tokenizer is made of the plain files that go in and stands in the bundle ready-made too, as an extra
+ * tensor.
+ *
  * The plan of memory is that of the file that is written, page by page, so the file is written first, opened
  * by its descriptor, and its head written anew with what came out.  It has its name only when all that is
  * done.
@@ -14,6 +17,7 @@
 
 #include "flow/bundle_plan.h"
 #include "formats/bundle.h"
+#include "text/tokimage.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,12 +73,43 @@ static ph_rc put_plan(FILE *to, const char *path, const ph_bundle_plan *plan, ph
     return rc;
 }
 
-ph_rc ph_convert_write_bundle(ph_stream *s, const char *path, ph_gguf_meta *meta, ph_err *err) {
+/* The tokenizer's tables as a tensor of bytes; *image NULL: there will be none. */
+static ph_rc make_image(ph_weight *to, uint8_t **image, const ph_stream *s, ph_err *err) {
+    static const char name[] = "pinhole.tokenizer";
+    ph_tokenizer     *t;
+    size_t            n;
+    *image = NULL;
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->to[i].name, name)) return PH_OK; /* the model has a tensor of that name */
+    PH_TRY(ph_source_tokenizer(&t, s->source, err));
+    ph_rc rc = ph_tokenizer_to_image(t, image, &n, err);
+    ph_tokenizer_close(t);
+    if (!rc && *image)
+        *to = (ph_weight){.name = name,
+                          .dtype = PH_I8,
+                          .rank = 2,
+                          .dim = {(int64_t)n / PH_ALIGN, PH_ALIGN},
+                          .bytes = *image,
+                          .n_bytes = n};
+    return rc;
+}
+
+/* Behind the model's tensors, and no part of it: nor of what is said to have been converted. */
+static ph_rc put_image(ph_gguf_meta *meta, ph_stream *s, const ph_weight *tokens, ph_err *err) {
+    const ph_convert_report before = *s->report;
+    ph_gguf_put_text(meta, PH_BUNDLE_TOKENS_KEY, tokens->name, strlen(tokens->name));
+    ph_gguf_put_int(meta, PH_BUNDLE_EXTRA_KEY, PH_GGUF_U64, 1);
+    PH_TRY(ph_stream_add(s, tokens->name, tokens->dtype, tokens, 0, 0, err));
+    *s->report = before;
+    s->report->bytes_out += tokens->n_bytes;
+    return PH_OK;
+}
+
+static ph_rc write_and_plan(ph_stream *s, const char *path, ph_gguf_meta *meta, ph_err *err) {
     ph_producer    p;
     ph_part_file   f;
     ph_bundle_plan plan;
     char           own[64];
-    put_keys(meta);
     PH_TRY(ph_stream_ready(s, &p, err));
     PH_TRY(ph_part_open(&f, path, err));
     snprintf(own, sizeof own, "/proc/self/fd/%d", fileno(f.to));
@@ -82,6 +117,17 @@ ph_rc ph_convert_write_bundle(ph_stream *s, const char *path, ph_gguf_meta *meta
     if (!rc) rc = plan_of(&plan, f.part ? f.part : own, s->c->threads, err);
     if (!rc) rc = put_plan(f.to, f.part ? f.part : own, &plan, err);
     return ph_part_close(&f, rc, err);
+}
+
+ph_rc ph_convert_write_bundle(ph_stream *s, const char *path, ph_gguf_meta *meta, ph_err *err) {
+    uint8_t  *image;
+    ph_weight tokens;
+    put_keys(meta);
+    PH_TRY(make_image(&tokens, &image, s, err));
+    ph_rc rc = image ? put_image(meta, s, &tokens, err) : PH_OK;
+    if (!rc) rc = write_and_plan(s, path, meta, err);
+    free(image);
+    return rc;
 }
 
 /* ---- of files with the field's names ---- */
@@ -135,7 +181,8 @@ static ph_rc write_parts(const ph_convert *c, ph_convert_report *report, const p
     ph_gguf_meta meta = {.alignment = (uint32_t)alignment};
     ph_stream    s = {0};
     PH_TRY(check_names(g, vision, err));
-    ph_rc rc = ph_stream_open(&s, c, report, g->weights.n + vision->weights.n, arena, err);
+    ph_rc rc = ph_stream_open(&s, c, report, g->weights.n + vision->weights.n + 1, arena, err);
+    s.source = &m->source;
     if (!rc) rc = ph_convert_add_again(&s, g, err);
     if (!rc) rc = ph_convert_add_again(&s, vision, err);
     if (!rc) rc = put_parts(&meta, g, vision, arena, err);

@@ -11,9 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BYTES_A_THREAD = 8 << 20, THREADS_MAX = 64 };
-
-#define EXTRA_KEY PH_BUNDLE_KEY "extra_tensors"
+enum { BYTES_A_THREAD = 8 << 20, THREADS_MAX = 64, NAME_BYTES = 64 };
 
 static int begins(const char *text, const char *with) {
     return !strncmp(text, with, strlen(with));
@@ -94,7 +92,7 @@ static ph_rc read_count(const ph_gguf *g, const char *key, size_t most, size_t *
 static ph_rc take_apart(ph_bundle *b, ph_gguf *g, ph_gguf *vision, ph_arena *arena, ph_err *err) {
     const ph_gguf whole = *g;
     size_t        n_vision, n_extra, n = g->weights.n;
-    PH_TRY(read_count(g, EXTRA_KEY, n, &n_extra, err));
+    PH_TRY(read_count(g, PH_BUNDLE_EXTRA_KEY, n, &n_extra, err));
     PH_TRY(read_count(g, PH_BUNDLE_VISION_KEY, n - n_extra, &n_vision, err));
     n -= n_extra + n_vision;
     *vision = b->own = (ph_gguf){.version = g->version, .alignment = g->alignment};
@@ -122,6 +120,22 @@ ph_rc ph_bundle_open(ph_bundle *b, ph_gguf *g, ph_gguf *vision, ph_arena *arena,
     if (!has_keys && !g->seal.version) return PH_OK;
     PH_TRY(read_version(b, g, has_keys, err));
     return take_apart(b, g, vision, arena, err);
+}
+
+ph_rc ph_bundle_tokens(const ph_bundle *b, const ph_weight **out, ph_err *err) {
+    ph_gguf_text name;
+    char         text[NAME_BYTES] = "";
+    *out = NULL;
+    if (!b->version || !ph_gguf_find(&b->own, PH_BUNDLE_TOKENS_KEY)) return PH_OK;
+    PH_TRY(ph_gguf_text_of(&b->own, PH_BUNDLE_TOKENS_KEY, &name, err));
+    if (name.n < sizeof text) memcpy(text, name.at, name.n);
+    *out = ph_weights_find(&b->own.weights, text);
+    if (*out && (*out)->dtype == PH_I8) return PH_OK;
+    *out = NULL;
+    return PH_FAIL(err, PH_EFORMAT,
+                   "%s: key " PH_BUNDLE_TOKENS_KEY
+                   " does not name an extra tensor of bytes: make the bundle anew",
+                   b->own.name);
 }
 
 /* ---- its data ---- */

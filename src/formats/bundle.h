@@ -4,6 +4,8 @@
  *     pinhole.bundle.program          text: what made it
  *     pinhole.bundle.vision_tensors   u64: so many tensors are those of a vision file; none: no key
  *     pinhole.bundle.extra_tensors    u64: and so many, behind them, are no part of the model; none: no key
+ *     pinhole.bundle.tokenizer        text: the extra tensor that has the tokenizer's tables ready-made
+ *                                     (text/tokimage.h); none: no key
  *     pinhole.bundle.mmproj.KEY       the vision file's key KEY
  *     pinhole.bundle.plan.*           the memory that was planned for it (flow/bundle_plan.h)
  *     pinhole.bundle.*                whatever else: not looked at
@@ -23,7 +25,9 @@
 #define PH_BUNDLE_VERSION_KEY PH_BUNDLE_KEY "version"
 #define PH_BUNDLE_PROGRAM_KEY PH_BUNDLE_KEY "program"
 #define PH_BUNDLE_VISION_KEY  PH_BUNDLE_KEY "vision_tensors"
+#define PH_BUNDLE_EXTRA_KEY   PH_BUNDLE_KEY "extra_tensors"
 #define PH_BUNDLE_MMPROJ_KEY  PH_BUNDLE_KEY "mmproj."
+#define PH_BUNDLE_TOKENS_KEY  PH_BUNDLE_KEY "tokenizer"
 
 typedef struct ph_bundle {
     uint32_t   version;    /* 0: the file is no bundle */
@@ -39,6 +43,10 @@ typedef struct ph_bundle {
  * arena, which lives as long as g. Errors: PH_EFORMAT a bundle without a seal (says whether it was cut, or
  * goes on), a seal without a bundle's keys, counts that contradict the tensors; PH_EUNSUP another version. */
 ph_rc ph_bundle_open(ph_bundle *b, ph_gguf *g, ph_gguf *vision, ph_arena *arena, ph_err *err);
+
+/* The extra tensor with the tokenizer's tables; NULL: there is none.  Errors: PH_EFORMAT the key names a
+ * tensor that is not there, or no row of bytes. */
+ph_rc ph_bundle_tokens(const ph_bundle *b, const ph_weight **out, ph_err *err);
 
 /* Hold the data against the seal, on as many threads as processors.  A file that is no bundle is PH_OK.
  * Errors: PH_EFORMAT bytes that are not what they were, with their place and tensor. */

@@ -58,6 +58,8 @@ typedef struct ph_model_options {
  * the known); PH_EMISMATCH config against weights, naming the tensor and both shapes. */
 ph_rc ph_model_open(ph_model **m, const char *path, const ph_model_options *options, ph_err *err);
 void  ph_model_close(ph_model *m);
+/* The tokenizer of a checkpoint's own files, made anew even where a bundle has it ready-made. */
+ph_rc ph_source_tokenizer(ph_tokenizer **out, const ph_source *s, ph_err *err);
 
 /* Messages through the template: spans in arena. */
 ph_rc ph_model_render(const ph_model *m, const ph_chat_message *messages, size_t n, ph_arena *arena,

@@ -1,6 +1,8 @@
 /* model_tokens.c - the tokenizer of a checkpoint, from whichever files it brings. */
 #include "model/model_impl.h"
 
+#include "text/tokimage.h"
+
 #include <string.h>
 
 static ph_rc check_ids(const char *where, const char *key, const int64_t *id, size_t n, ph_err *err) {
@@ -91,11 +93,20 @@ static void start(ph_model *m) {
     }
 }
 
+ph_rc ph_source_tokenizer(ph_tokenizer **out, const ph_source *s, ph_err *err) {
+    if (s->is_gguf) return ph_tokenizer_open_gguf(out, &s->gguf, err);
+    if (s->hf.carrier) return ph_tokenizer_open_carried(out, s->hf.carrier, err);
+    return ph_tokenizer_open_dir(out, s->path, err);
+}
+
+/* Ready-made from a bundle that has it so, for this program and machine; else from the plain files. */
 static ph_rc open_tokenizer(ph_model *m, ph_err *err) {
-    const ph_source *s = &m->source;
-    if (s->is_gguf) return ph_tokenizer_open_gguf(&m->tokenizer, &s->gguf, err);
-    if (s->hf.carrier) return ph_tokenizer_open_carried(&m->tokenizer, s->hf.carrier, err);
-    return ph_tokenizer_open_dir(&m->tokenizer, s->path, err);
+    const ph_weight *image;
+    PH_TRY(ph_bundle_tokens(&m->source.bundle, &image, err));
+    if (image)
+        PH_TRY(ph_tokenizer_open_image(&m->tokenizer, image->bytes, image->n_bytes, m->source.bundle.own.name,
+                                       err));
+    return m->tokenizer ? PH_OK : ph_source_tokenizer(&m->tokenizer, &m->source, err);
 }
 
 ph_rc ph_model_open_tokens(ph_model *m, ph_err *err) {

@@ -56,6 +56,7 @@ static ph_rc take_whole(ph_model *m, const ph_model_options *o, ph_err *err) {
         if (o->is_read_whole) PH_TRY(ph_file_load(f, m->source.path, err));
         if (o->is_locked) PH_TRY(ph_file_lock(f, m->source.path, err));
     }
+    headers += ph_round_up(ph_tokenizer_mapped(m->tokenizer), PAGE);
     /* They are part of the weights now, not of the process that was there before. */
     m->resident_bytes -= headers < m->resident_bytes ? headers : 0;
     return PH_OK;

@@ -185,6 +185,14 @@ ph_rc ph_build_merge(ph_tok_build *b, const char *left, size_t n_left, const cha
     return rc;
 }
 
+ph_rc ph_build_pattern(ph_tok_build *b, ph_text_op *op, ph_span_of source, int is_literal, ph_err *err) {
+    const char *text = (const char *)b->blob.at + source.at;
+    op->source = source;
+    op->is_literal = is_literal;
+    return is_literal ? ph_pattern_open_literal(&op->pattern, text, source.n, b->where, err)
+                      : ph_pattern_open(&op->pattern, text, source.n, b->where, err);
+}
+
 ph_rc ph_build_op(ph_tok_build *b, ph_text_op *list, int *n_list, ph_text_op **out, ph_err *err) {
     *out = NULL;
     if (*n_list == PH_TOK_OPS_MAX)
@@ -200,7 +208,7 @@ ph_rc ph_build_split(ph_tok_build *b, const char *regex, ph_behavior behavior, i
     op->behavior = behavior;
     op->invert = invert;
     PH_TRY(ph_build_text(b, regex, strlen(regex), &op->b, err));
-    return ph_pattern_open(&op->pattern, regex, strlen(regex), b->where, err);
+    return ph_build_pattern(b, op, op->b, 0, err);
 }
 
 ph_rc ph_build_bytelevel(ph_tok_build *b, int use_regex, ph_err *err) {
@@ -218,5 +226,5 @@ ph_rc ph_build_replace(ph_tok_build *b, ph_text_op *list, int *n_list, const cha
     op->kind = PH_OP_REPLACE;
     PH_TRY(ph_build_text(b, from, strlen(from), &op->a, err));
     PH_TRY(ph_build_text(b, to, strlen(to), &op->b, err));
-    return ph_pattern_open_literal(&op->pattern, from, strlen(from), b->where, err);
+    return ph_build_pattern(b, op, op->a, 1, err);
 }

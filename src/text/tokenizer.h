@@ -49,7 +49,8 @@ void  ph_tokenizer_close(ph_tokenizer *t); /* accepts NULL */
 /* Kinds of model that are read, as tokenizer.json calls them: "BPE".  NULL past the last. */
 const char *ph_tokenizer_model_name(size_t i);
 
-size_t ph_tokenizer_bytes(const ph_tokenizer *t); /* tables and patterns, in memory */
+size_t ph_tokenizer_bytes(const ph_tokenizer *t);  /* tables and patterns, in memory of its own */
+size_t ph_tokenizer_mapped(const ph_tokenizer *t); /* ready-made tables, used where they stand; 0: none */
 
 /* --- ids --- */
 int32_t ph_tokenizer_count(const ph_tokenizer *t); /* ids are 0 .. count - 1; some may be holes */

@@ -20,10 +20,11 @@
 #include "text/tokenizer.h"
 
 enum {
-    PH_TOK_OPS_MAX = 16,       /* normalizers, splits or decoders of one tokenizer, sequences flattened */
-    PH_TOK_WRAP_MAX = 8,       /* ids that the post-processor puts before, and after, a text */
-    PH_TOK_IDS_MAX = 1 << 24,  /* ids are below this */
-    PH_TOK_PIECE_MAX = 1 << 16 /* bytes of one piece */
+    PH_TOK_OPS_MAX = 16,        /* normalizers, splits or decoders of one tokenizer, sequences flattened */
+    PH_TOK_WRAP_MAX = 8,        /* ids that the post-processor puts before, and after, a text */
+    PH_TOK_IDS_MAX = 1 << 24,   /* ids are below this */
+    PH_TOK_PIECE_MAX = 1 << 16, /* bytes of one piece */
+    PH_TOK_AFFIX_MAX = 64       /* bytes of what a word's pieces are spelled with: "##", "</w>" */
 };
 
 /* Facts of an id. */
@@ -38,6 +39,7 @@ enum {
     PH_TOK_SINGLE = 128, /* matches only between non-word characters */
     PH_TOK_UNUSED = 256, /* SentencePiece: never an output, only a step between merges */
     PH_TOK_BYTE = 512,   /* SentencePiece: stands for a byte, its spelling is never matched */
+    PH_TOK_FACTS = 1023  /* all of them */
 };
 
 typedef struct ph_merge {
@@ -99,15 +101,19 @@ typedef struct ph_text_op {
     uint32_t    start, stop;
     ph_span_of  a, b;
     ph_pattern  pattern; /* owned */
+    ph_span_of  source; /* what pattern was compiled from: an expression, or with is_literal a fixed string */
+    int         is_literal;
 } ph_text_op;
 
 typedef struct ph_text_model ph_text_model; /* below: one file a kind, model.def */
 
 struct ph_tokenizer {
-    ph_arena arena; /* everything below that is a pointer, patterns apart */
+    ph_arena arena; /* everything below that is a pointer, patterns apart, or what `mapped` counts */
     size_t   pattern_bytes;
+    size_t   mapped; /* bytes of ready-made tables that are used where they stand (tokimage.h) */
 
-    const uint8_t    *blob;  /* all strings, back to back */
+    const uint8_t    *blob; /* [n_blob] all strings, back to back */
+    uint32_t          n_blob;
     const ph_span_of *piece; /* [n_ids] */
     const uint16_t   *flags; /* [n_ids] */
     const double     *score; /* [n_ids] or NULL */
@@ -218,6 +224,8 @@ ph_rc ph_build_added(ph_tok_build *b, const int64_t *id, const void *piece, size
 /* The merge "left right"; index is its rank.  Errors: PH_EFORMAT a piece that is not in the vocabulary. */
 ph_rc ph_build_merge(ph_tok_build *b, const char *left, size_t n_left, const char *right, size_t n_right,
                      ph_err *err);
+/* Compile blob[source] as op's pattern. */
+ph_rc ph_build_pattern(ph_tok_build *b, ph_text_op *op, ph_span_of source, int is_literal, ph_err *err);
 ph_rc ph_build_op(ph_tok_build *b, ph_text_op *list, int *n_list, ph_text_op **out, ph_err *err);
 ph_rc ph_build_split(ph_tok_build *b, const char *regex, ph_behavior behavior, int invert, ph_err *err);
 ph_rc ph_build_bytelevel(ph_tok_build *b, int use_regex, ph_err *err); /* the GPT-2 split, then bytes */
@@ -229,6 +237,16 @@ ph_rc ph_build_replace(ph_tok_build *b, ph_text_op *list, int *n_list, const cha
 /* Copy everything into the tokenizer's arena; b gives the tokenizer away and may be closed. */
 ph_rc             ph_tok_freeze(ph_tok_build *b, ph_tokenizer **out, ph_err *err);
 extern const char ph_gpt2_split[];
+
+/* --- sets of added tokens (tokadded.c) --- */
+/* The automaton over rows that stand in order, on the heap, and each row's `plain`: before, it is 0 for a
+ * control token and anything else for another. */
+ph_rc ph_added_link(ph_added_set *set, const uint8_t *blob, const char *where, ph_err *err);
+/* The same set in an arena (a ruler: only counted).  `to` is not closed. */
+ph_rc ph_added_carve(ph_added_set *to, const ph_added_set *from, ph_arena *arena, ph_err *err);
+void  ph_added_close(ph_added_set *set); /* one on the heap; accepts a zeroed one */
+/* Text in the order of its bytes, as memcmp. */
+int ph_tok_order(const uint8_t *blob, ph_span_of a, ph_span_of b);
 
 /* --- readers: each fills an open build --- */
 ph_rc ph_tokjson_read(ph_tok_build *b, const ph_tokenizer_files *f, ph_err *err);

@@ -63,11 +63,13 @@ static ph_rc kind(ph_tok_build *b, ph_text_op *list, int *n, ph_op_kind k, ph_er
 static ph_rc lower_words(ph_tok_build *b, ph_err *err) {
     ph_tokenizer *t = b->t;
     ph_text_op   *op;
+    ph_span_of    source;
     PH_TRY(kind(b, t->norm_op, &t->n_norm_op, PH_OP_NFC, err));
     PH_TRY(ph_build_op(b, t->norm_op, &t->n_norm_op, &op, err));
     op->kind = PH_OP_REPLACE;
     PH_TRY(ph_build_text(b, " ", 1, &op->b, err));
-    PH_TRY(ph_pattern_open(&op->pattern, "\\s+", 3, b->where, err));
+    PH_TRY(ph_build_text(b, "\\s+", 3, &source, err));
+    PH_TRY(ph_build_pattern(b, op, source, 0, err));
     PH_TRY(kind(b, t->norm_op, &t->n_norm_op, PH_OP_LOWER, err));
     PH_TRY(ph_build_split(b, "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+",
                           PH_SPLIT_REMOVED, 1, err));

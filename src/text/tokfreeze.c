@@ -13,12 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_text(const uint8_t *blob, ph_span_of a, ph_span_of b) {
-    uint32_t least = a.n < b.n ? a.n : b.n;
-    int      order = least ? memcmp(blob + a.at, blob + b.at, least) : 0;
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
-
 /* qsort has no argument for the blob, so ids are sorted here: heap sort, in place, n log n on any input. */
 typedef int order_fn(const ph_tok_build *b, const void *x, const void *y);
 static void sift(const ph_tok_build *b, uint8_t *at, size_t size, size_t i, size_t n, order_fn *order) {
@@ -43,12 +37,12 @@ static void sort(const ph_tok_build *b, void *items, size_t n, size_t size, orde
 }
 static int order_rows(const ph_tok_build *b, const void *x, const void *y) {
     const ph_added_row *p = x, *q = y;
-    int                 order = by_text(b->blob.at, p->text, q->text);
+    int                 order = ph_tok_order(b->blob.at, p->text, q->text);
     return order ? order : (p->id > q->id) - (p->id < q->id);
 }
 static int order_ids(const ph_tok_build *b, const void *x, const void *y) {
     const uint32_t *p = x, *q = y;
-    return by_text(b->blob.at, b->piece[*p].text, b->piece[*q].text);
+    return ph_tok_order(b->blob.at, b->piece[*p].text, b->piece[*q].text);
 }
 static int order_scores(const ph_tok_build *b, const void *x, const void *y) {
     double p = b->piece[*(const uint32_t *)x].score, q = b->piece[*(const uint32_t *)y].score;
@@ -73,15 +67,6 @@ typedef struct tables { /* the same pointers as in ph_tokenizer, writable */
         x->field = at_;                                                                                      \
     } while (0)
 
-static ph_rc carve_set(ph_added_set *to, const ph_added_set *from, ph_arena *arena, ph_err *err) {
-    void *at;
-    PH_TRY(ph_arena_carve(arena, &at, from->n, sizeof *from->row, err));
-    if (at && from->n) memcpy(at, from->row, from->n * sizeof *from->row);
-    to->row = at;
-    to->n = from->n;
-    return ph_automaton_copy(&to->find, &from->find, arena, err);
-}
-
 static ph_rc carve(const ph_tok_build *b, const tables *found, tables *x, ph_arena *arena, ph_err *err) {
     const ph_tokenizer *t = b->t;
     CARVE(blob, b->blob.n);
@@ -89,9 +74,9 @@ static ph_rc carve(const ph_tok_build *b, const tables *found, tables *x, ph_are
     CARVE(flags, b->n_piece);
     if (b->need_score) CARVE(score, b->n_piece);
     CARVE(slots, t->n_slots);
-    PH_TRY(carve_set(&x->raw, &found->raw, arena, err));
-    PH_TRY(carve_set(&x->norm, &found->norm, arena, err));
-    PH_TRY(carve_set(&x->spelled, &found->spelled, arena, err));
+    PH_TRY(ph_added_carve(&x->raw, &found->raw, arena, err));
+    PH_TRY(ph_added_carve(&x->norm, &found->norm, arena, err));
+    PH_TRY(ph_added_carve(&x->spelled, &found->spelled, arena, err));
     PH_TRY(ph_automaton_copy(&x->pieces, &found->pieces, arena, err));
     CARVE(merges, t->n_merges);
     CARVE(merge_slots, t->n_merge_slots);
@@ -100,30 +85,12 @@ static ph_rc carve(const ph_tok_build *b, const tables *found, tables *x, ph_are
     return PH_OK;
 }
 
-/* The automaton over a set's rows, and of each row the longest plain one that begins it. */
-static ph_rc find_rows(const ph_tok_build *b, ph_added_set *set, ph_err *err) {
-    ph_span_of *text = calloc(set->n + 1, sizeof *text);
-    if (!text) return PH_FAIL(err, PH_ENOMEM, "%s: %u added tokens", b->where, set->n);
-    for (uint32_t i = 0; i < set->n; i++) {
-        ph_span_of s = set->row[i].text;
-        if (ph_utf8_is_valid(b->blob.at + s.at, s.n)) text[i] = s;
-    }
-    ph_rc rc = ph_automaton_open(&set->find, b->blob.at, text, set->n, 1, err);
-    for (uint32_t i = 0; !rc && i < set->n;
-         i++) { /* sorted: what begins a row, and an equal one, stand before it */
-        int      is_control = (b->piece[set->row[i].id].flags & PH_TOK_CONTROL) != 0;
-        uint32_t next = set->find.root ? set->find.shorter[i] : 0;
-        set->row[i].plain = !is_control ? i + 1 : next ? set->row[next - 1].plain : 0;
-    }
-    free(text);
-    return rc;
-}
-
-static ph_rc push_row(ph_added_set *set, size_t *cap, ph_span_of text, size_t id, ph_err *err) {
+static ph_rc push_row(const ph_tok_build *b, ph_added_set *set, size_t *cap, ph_span_of text, size_t id,
+                      ph_err *err) {
     void *at = set->row;
     PH_TRY(ph_room_grow(&at, cap, set->n, 1, sizeof *set->row, err));
     set->row = at;
-    set->row[set->n++] = (ph_added_row){text, (int32_t)id, 0};
+    set->row[set->n++] = (ph_added_row){text, (int32_t)id, !(b->piece[id].flags & PH_TOK_CONTROL)};
     return PH_OK;
 }
 
@@ -146,10 +113,10 @@ static ph_rc rows_of(ph_tok_build *b, ph_added_set *set, unsigned normalized, ph
             if (!rc && !ph_build_is_text(b, match, text.at, text.n))
                 rc = ph_build_text(b, text.at, text.n, &match, err);
         }
-        if (!rc) rc = push_row(set, &cap, match, id, err);
+        if (!rc) rc = push_row(b, set, &cap, match, id, err);
     }
     if (!rc) sort(b, set->row, set->n, sizeof *set->row, order_rows);
-    if (!rc) rc = find_rows(b, set, err);
+    if (!rc) rc = ph_added_link(set, b->blob.at, b->where, err);
     ph_bytes_close(&text);
     ph_bytes_close(&spare);
     return rc;
@@ -159,10 +126,10 @@ static ph_rc rows_by_spelling(ph_tok_build *b, ph_added_set *set, const ph_added
     size_t cap = 0;
     for (uint32_t i = 0; i < norm->n; i++) {
         const ph_build_piece *p = &b->piece[norm->row[i].id];
-        if (p->flags & PH_TOK_CONTROL) PH_TRY(push_row(set, &cap, p->text, (size_t)norm->row[i].id, err));
+        if (p->flags & PH_TOK_CONTROL) PH_TRY(push_row(b, set, &cap, p->text, (size_t)norm->row[i].id, err));
     }
     sort(b, set->row, set->n, sizeof *set->row, order_rows);
-    return find_rows(b, set, err);
+    return ph_added_link(set, b->blob.at, b->where, err);
 }
 
 /* What the model is to find of piece p; nothing: it is not to be found. */
@@ -200,10 +167,7 @@ static ph_rc find_tables(ph_tok_build *b, tables *found, ph_err *err) {
 
 static void close_tables(tables *found) {
     ph_added_set *set[] = {&found->raw, &found->norm, &found->spelled};
-    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
-        free(set[i]->row);
-        ph_automaton_close(&set[i]->find);
-    }
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++) ph_added_close(set[i]);
     ph_automaton_close(&found->pieces);
 }
 
@@ -294,6 +258,7 @@ static ph_rc freeze(ph_tok_build *b, tables *found, ph_err *err) {
     if (b->n_merge) memcpy(x.merges, b->merge, b->n_merge * sizeof *x.merges);
     fill_hashes(b, &x);
     PH_TRY(fill_orders(b, &x, err));
+    t->n_blob = (uint32_t)b->blob.n;
     t->blob = x.blob, t->piece = x.piece, t->flags = x.flags, t->score = x.score, t->slots = x.slots;
     t->raw = x.raw, t->norm = x.norm, t->spelled = x.spelled, t->pieces = x.pieces;
     t->merges = x.merges, t->merge_slots = x.merge_slots, t->sorted = x.sorted, t->rank = x.rank;

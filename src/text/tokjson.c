@@ -71,15 +71,13 @@ static ph_rc merges(ph_tok_build *b, const ph_json *list, ph_err *err) {
 }
 
 /* What every character of a word is spelled with: "##", "</w>". */
-enum { AFFIX_MAX = 64 };
-
 static ph_rc piece_param(ph_tok_build *b, const ph_json *model, const char *key, ph_span_of *out,
                          ph_err *err) {
     const char *text;
     PH_TRY(ph_json_text_or(model, key, "", &text, err));
-    if (strlen(text) > AFFIX_MAX)
+    if (strlen(text) > PH_TOK_AFFIX_MAX)
         return PH_FAIL(err, PH_ELIMIT, "%s: model.%s has %zu bytes (limit %d)", b->where, key, strlen(text),
-                       AFFIX_MAX);
+                       PH_TOK_AFFIX_MAX);
     return ph_build_text(b, text, strlen(text), out, err);
 }
 

@@ -43,10 +43,12 @@ static ph_rc pattern_of(ph_tok_build *b, const ph_json *j, ph_text_op *op, ph_er
     if (ph_json_kind_of(&fixed) == PH_JSON_TEXT) {
         PH_TRY(ph_json_to_text(&fixed, &text, &n, err));
         PH_TRY(ph_build_text(b, text, n, &op->a, err));
-        return ph_pattern_open_literal(&op->pattern, text, n, b->where, err);
+        return ph_build_pattern(b, op, op->a, 1, err);
     }
     PH_TRY(ph_json_to_text(&regex, &text, &n, err));
-    return ph_pattern_open(&op->pattern, text, n, b->where, err);
+    ph_span_of source = op->b; /* a split's expression stands there already */
+    if (op->kind != PH_OP_SPLIT) PH_TRY(ph_build_text(b, text, n, &source, err));
+    return ph_build_pattern(b, op, source, 0, err);
 }
 
 /* --- normalizers --- */
@@ -196,7 +198,7 @@ static ph_rc metaspace(ph_tok_build *b, const ph_json *j, int prefix_space, ph_e
     PH_TRY(ph_build_op(b, b->t->split_op, &b->t->n_split_op, &op, err));
     op->kind = PH_OP_SPLIT;
     op->behavior = PH_SPLIT_NEXT;
-    return ph_pattern_open_literal(&op->pattern, (const char *)b->blob.at + mark.at, mark.n, b->where, err);
+    return ph_build_pattern(b, op, mark, 1, err);
 }
 
 static ph_rc byte_level(ph_tok_build *b, const ph_json *j, int prefix_space, ph_err *err) {
@@ -272,8 +274,7 @@ ph_rc ph_tokjson_pretokenizer(ph_tok_build *b, const ph_json *j, int prefix_spac
         PH_TRY(ph_build_op(b, b->t->split_op, &b->t->n_split_op, &op, err));
         op->kind = PH_OP_SPLIT;
         PH_TRY(text_param(b, j, "delimiter", " ", &op->a, err));
-        return ph_pattern_open_literal(&op->pattern, (const char *)b->blob.at + op->a.at, op->a.n, b->where,
-                                       err);
+        return ph_build_pattern(b, op, op->a, 1, err);
     }
     return PH_FAIL(err, PH_EUNSUP, "%s: pre_tokenizer \"%.40s\" is not known", b->where, type);
 }

@@ -141,3 +141,7 @@ size_t ph_tokenizer_eos_set(const ph_tokenizer *t, const int64_t *more, size_t n
 size_t ph_tokenizer_bytes(const ph_tokenizer *t) {
     return sizeof *t + t->arena.size + t->pattern_bytes;
 }
+
+size_t ph_tokenizer_mapped(const ph_tokenizer *t) {
+    return t->mapped;
+}

@@ -68,6 +68,7 @@ for m in "$S"/models/*; do
     "$P" inspect --json "$B/m.bundle" > "$D/inspected" 2> "$D/err"
     ok "$m: it is one" has '"container":"bundle"' "$D/inspected"
     ok "$m: its plan is what is planned" has '"same":true' "$D/inspected"
+    ok "$m: its tokenizer is ready-made" has '"tokenizer":"ready-made"' "$D/inspected"
     ok "$m verified as the directory is" same "$(counted "$S/models/$m")" "$(counted "$B")"
     ok "$m and back" "$P" convert "$B/m.bundle" -o "$D/back/$m" --to safetensors -q
     ok "$m and back: files" same_files "$S/models/$m" "$D/back/$m"
@@ -117,7 +118,7 @@ ok "written by another program" test -n "$(ids -m tests/golden/bundle/llava.bund
 ok "written by another program" same "$(ids -m tests/golden/gguf/vlm_llava15.gguf --mmproj tests/golden/gguf/vlm_llava15.mmproj.gguf --image $S/images/scene.png)" \
     "$(ids -m tests/golden/bundle/llava.bundle --image $S/images/scene.png)"
 ok "inspected" "$P" inspect tests/golden/bundle/llava.bundle
-ok "a plan that is not there" same "$("$P" inspect --json tests/golden/bundle/llava.bundle | grep -o '"bundle":{[^}]*}')" '"bundle":{"version":1}'
+ok "a plan that is not there" same "$("$P" inspect --json tests/golden/bundle/llava.bundle | grep -o '"bundle":{[^}]*}')" '"bundle":{"version":1,"tokenizer":"plain"}'
 
 # ---- changed
 G=$D/good.bundle

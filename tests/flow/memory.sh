@@ -73,6 +73,16 @@ for how in "--rows8" "--rows8 -t 1 --chunk 16"; do
     # shellcheck disable=SC2086
     holds "llm_gemma2_softcap, blocks $how" -m "$carried/llm_gemma2_softcap.q8_0.gguf" -p "What is it?" --ignore-eos -n 20 $how
 done
+# Bundles, whose tokenizer's tables are pages of the file.
+for model in models/panel-vlm tests/golden/set/models/llm_gemma2_softcap; do
+    "$PINHOLE" convert "$model" -o "$carried/b.bundle" --to bundle -q > /dev/null
+    with=(-m "$carried/b.bundle" -p "What is in the image?" --ignore-eos -n 20)
+    ! grep -q vision_config "$model/config.json" || with+=(--image $images/scene.png)
+    for how in "" --trust --no-mmap; do
+        # shellcheck disable=SC2086
+        holds "$(basename "$model"), a bundle $how" "${with[@]}" $how
+    done
+done
 echo "the farthest off used $worst % of what it may be off"
 
 # Long enough that the cache is what counts: pages by channel with those that are held beside them.

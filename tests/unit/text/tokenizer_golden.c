@@ -4,6 +4,7 @@
 #include "formats/json.h"
 #include "text/decode.h"
 #include "text/speak.h"
+#include "text/tokimage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,19 @@ static int check_file(const ph_tokenizer *t, const char *name, const ph_json *ro
     return (int)ph_json_count(&cases);
 }
 
+/* The same from ready-made tables. */
+static void check_image(const ph_tokenizer *t, const char *name, const ph_json *root) {
+    ph_tokenizer *ready = NULL;
+    ph_err        err = {0};
+    uint8_t      *bytes;
+    size_t        n;
+    CHECK_SAY(!ph_tokenizer_to_image(t, &bytes, &n, &err) && bytes, "%s: %s", name, err.msg);
+    if (bytes) CHECK_SAY(!ph_tokenizer_open_image(&ready, bytes, n, name, &err), "%s: %s", name, err.msg);
+    CHECK(ready && check_file(ready, name, root) >= 80);
+    ph_tokenizer_close(ready);
+    free(bytes);
+}
+
 static void check_dir(const char *name) {
     char          dir[256], golden[300];
     ph_tokenizer *t = NULL;
@@ -160,6 +174,7 @@ static void check_dir(const char *name) {
     CHECK(!ph_json_parse(&doc, file.bytes, file.n, golden, &err));
     ph_json root = ph_json_root(&doc);
     if (t) CHECK(check_file(t, name, &root) >= 80);
+    if (t) check_image(t, name, &root);
     ph_tokenizer_close(t);
     ph_json_close(&doc);
     ph_file_close(&file);
