@@ -58,6 +58,12 @@ static ph_rc grow(ph_graph *g, void *table_p, size_t n, size_t *max, size_t item
     return PH_OK;
 }
 
+/* For messages alone: a shape is written out when there is one, not for each value of a graph. */
+static const char *shown(const ph_shape *s, char text[128]) {
+    ph_shape_print(s, text, 128);
+    return text;
+}
+
 /* A shape that operators may reckon with: dimensions in their normal form, none negative, and neither
  * elements nor bytes beyond 2^60 when every symbol is one. */
 static ph_rc check_shape(ph_graph *g, const char *name, const ph_shape *s, ph_err *err) {
@@ -65,16 +71,15 @@ static ph_rc check_shape(ph_graph *g, const char *name, const ph_shape *s, ph_er
     char    text[128];
     if (s->rank < 0 || s->rank > PH_RANK_MAX)
         return PH_FAIL(err, PH_ELIMIT, "graph %s: %s has a rank outside 0..%d", g->name, name, PH_RANK_MAX);
-    ph_shape_print(s, text, sizeof text);
     for (int i = 0; i < s->rank; i++) {
         ph_dim d = s->dim[i];
         int    fixed = ph_dim_is_fixed(d);
         if (d.mul < 0 || d.div <= 0 || (fixed && (d.add || d.div != 1)))
             return PH_FAIL(err, PH_EFORMAT, "graph %s: %s has shape %s with a negative dimension", g->name,
-                           name, text);
+                           name, shown(s, text));
         if (d.mul > 1 && __builtin_mul_overflow(n, d.mul, &n))
             return PH_FAIL(err, PH_ELIMIT, "graph %s: %s has shape %s, too many elements", g->name, name,
-                           text);
+                           shown(s, text));
     }
     return PH_OK;
 }
@@ -112,11 +117,10 @@ static ph_rc check_storage(ph_graph *g, const char *name, const ph_shape *shape,
     char    text[128];
     int64_t cols, count, rows = 1;
     size_t  row_bytes, last, end;
-    ph_shape_print(shape, text, sizeof text);
     for (int i = 0; i < shape->rank; i++)
         if (!ph_dim_is_fixed(shape->dim[i]))
             return PH_FAIL(&g->err, PH_EMISMATCH, "graph %s: weight %s has symbols in its shape %s", g->name,
-                           name, text);
+                           name, shown(shape, text));
     PH_TRY(ph_shape_count(shape, NULL, &count, &g->err));
     cols = shape->rank ? shape->dim[shape->rank - 1].mul : 1;
     if (cols) rows = count / cols;
@@ -125,14 +129,14 @@ static ph_rc check_storage(ph_graph *g, const char *name, const ph_shape *shape,
         return PH_FAIL(&g->err, PH_EUNSUP, "graph %s: weight %s is stored in %d planes, only 1 is read",
                        g->name, name, s->n_planes);
     ph_rc rc = ph_dtype_row_bytes(s->dtype, cols, &row_bytes, &g->err);
-    if (rc) return ph_note(&g->err, rc, "in weight %s of shape %s", name, text);
+    if (rc) return ph_note(&g->err, rc, "in weight %s of shape %s", name, shown(shape, text));
     if (!count) return PH_OK;
     if (ph_mul_over((size_t)(rows - 1), s->plane[0].row_stride, &last) ||
         ph_add_over(last, row_bytes, &end) || end > s->plane[0].n ||
         (rows > 1 && s->plane[0].row_stride < row_bytes))
         return PH_FAIL(&g->err, PH_EMISMATCH,
-                       "weight %s: shape %s as %s needs rows of %zu bytes, %zu bytes are there", name, text,
-                       ph_dtype_name(s->dtype), row_bytes, s->plane[0].n);
+                       "weight %s: shape %s as %s needs rows of %zu bytes, %zu bytes are there", name,
+                       shown(shape, text), ph_dtype_name(s->dtype), row_bytes, s->plane[0].n);
     return PH_OK;
 }
 

@@ -282,8 +282,8 @@ static int find_storage(const ph_names *n, ph_graph *g, const ph_shape *shape, c
                       full);
         return 0;
     }
-    ph_shape_print(shape, wants, sizeof wants);
     if (!same_shape(shape, w)) {
+        ph_shape_print(shape, wants, sizeof wants);
         ph_weight_describe(w, has, sizeof has);
         ph_graph_fail(g, PH_EMISMATCH, "tensor %s is %s in the file, but the config makes it %s", full, has,
                       wants);
