@@ -87,7 +87,7 @@ static const char *guess_type(const ph_json *model) {
     return ph_json_has(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
 }
 
-static ph_rc read_model(ph_tok_build *b, const ph_json *model, ph_err *err) {
+static ph_rc read_model(ph_tok_build *b, const ph_json *model, const ph_tokjson_lists *lists, ph_err *err) {
     ph_tokenizer *t = b->t;
     const char   *type, *unk;
     int64_t       n;
@@ -105,11 +105,13 @@ static ph_rc read_model(ph_tok_build *b, const ph_json *model, ph_err *err) {
     if (is_list != t->model->needs_scores || (!is_list && ph_json_kind_of(&vocab) != PH_JSON_OBJECT))
         return PH_FAIL(err, PH_EFORMAT, "%s: model.vocab is missing or of the wrong type for %s", b->where,
                        type);
-    PH_TRY(is_list ? vocab_list(b, &vocab, err) : vocab_object(b, &vocab, err));
+    PH_TRY(is_list                   ? vocab_list(b, &vocab, err)
+           : lists->vocab.text.bytes ? ph_tokjson_vocab(b, &lists->vocab, err)
+                                     : vocab_object(b, &vocab, err));
     b->need_score = t->model->needs_scores;
     b->need_sorted = t->model->needs_sorted;
     b->need_pieces = t->model->needs_pieces;
-    PH_TRY(ph_build_index(b, err));
+    if (!lists->vocab.text.bytes) PH_TRY(ph_build_index(b, err));
     PH_TRY(ph_json_bool_or(model, "fuse_unk", 0, &t->fuse_unk, err));
     PH_TRY(ph_json_bool_or(model, "byte_fallback", 0, &t->byte_fallback, err));
     PH_TRY(ph_json_bool_or(model, "ignore_merges", 0, &t->ignore_merges, err));
@@ -123,6 +125,7 @@ static ph_rc read_model(ph_tok_build *b, const ph_json *model, ph_err *err) {
                        (long long)n, b->n_piece);
     if (n >= 0) t->unk_id = (int32_t)n;
     if (!t->model->needs_merges) return PH_OK;
+    if (lists->merges.text.bytes) return ph_tokjson_merges(b, &lists->merges, err);
     ph_json list = ph_json_get(model, "merges");
     return merges(b, &list, err);
 }
@@ -247,11 +250,12 @@ static ph_rc check_merges(const ph_tok_build *b, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc read_root(ph_tok_build *b, const ph_json *root, const ph_tokenizer_files *f, ph_err *err) {
+static ph_rc read_root(ph_tok_build *b, const ph_json *root, const ph_tokjson_lists *lists,
+                       const ph_tokenizer_files *f, ph_err *err) {
     ph_tok_config c;
     ph_json       model = ph_json_get(root, "model"), added = ph_json_get(root, "added_tokens");
     PH_TRY(ph_tokconfig_read(&c, f, err));
-    PH_TRY(read_model(b, &model, err));
+    PH_TRY(read_model(b, &model, lists, err));
     PH_TRY(added_tokens(b, &added, err));
     PH_TRY(check_merges(b, err));
     ph_json norm = ph_json_get(root, "normalizer"), pre = ph_json_get(root, "pre_tokenizer");
@@ -266,13 +270,24 @@ static ph_rc read_root(ph_tok_build *b, const ph_json *root, const ph_tokenizer_
     return is_clip ? ph_tokjson_end_of_word(b, err) : PH_OK;
 }
 
+/* Without the long lists; a file that is no JSON is read whole, for the place where it is wrong. */
+static ph_rc parse(ph_json_doc *doc, ph_tokjson_lists *lists, ph_blob file, const char *where, ph_err *err) {
+    ph_err quiet = {0};
+    PH_TRY(ph_tokjson_take(lists, file, err));
+    if (lists->rest.n && !ph_json_parse(doc, lists->rest.at, lists->rest.n, where, &quiet)) return PH_OK;
+    ph_tokjson_lists_close(lists);
+    return ph_json_parse(doc, file.bytes, file.n, where, err);
+}
+
 ph_rc ph_tokjson_read(ph_tok_build *b, const ph_tokenizer_files *f, ph_err *err) {
-    ph_json_doc doc = {0};
-    ph_rc       rc = ph_json_parse(&doc, f->tokenizer_json.bytes, f->tokenizer_json.n, b->where, err);
+    ph_json_doc      doc = {0};
+    ph_tokjson_lists lists = {0};
+    ph_rc            rc = parse(&doc, &lists, f->tokenizer_json, b->where, err);
     if (!rc) {
         ph_json root = ph_json_root(&doc);
-        rc = read_root(b, &root, f, err);
+        rc = read_root(b, &root, &lists, f, err);
     }
     ph_json_close(&doc);
+    ph_tokjson_lists_close(&lists);
     return rc;
 }

@@ -16,4 +16,21 @@ ph_rc ph_tokjson_decoder(ph_tok_build *b, const ph_json *j, int depth, ph_err *e
 /* CLIP: the end-of-word suffix reads as a space, and the text is trimmed. */
 ph_rc ph_tokjson_end_of_word(ph_tok_build *b, ph_err *err);
 
+/* --- the long lists (tokjson_lists.c) --- */
+typedef struct ph_tokjson_list {
+    ph_blob text; /* borrowed from the file, brackets included; NULL bytes: it was not taken out */
+    size_t  n;    /* items */
+} ph_tokjson_list;
+typedef struct ph_tokjson_lists {
+    ph_tokjson_list vocab, merges; /* model.vocab, an object; model.merges */
+    ph_bytes        rest;          /* the file with {} and [] in their places; nothing when neither is out */
+} ph_tokjson_lists;
+/* Take out those whose items all are as trainers write them.  Errors: PH_ENOMEM. */
+ph_rc ph_tokjson_take(ph_tokjson_lists *l, ph_blob file, ph_err *err);
+void  ph_tokjson_lists_close(ph_tokjson_lists *l); /* accepts a zeroed one */
+/* Pieces with their index, and merges.  Errors: those of ph_build_piece_put and ph_build_merge; PH_EFORMAT a
+ * piece twice. */
+ph_rc ph_tokjson_vocab(ph_tok_build *b, const ph_tokjson_list *list, ph_err *err);
+ph_rc ph_tokjson_merges(ph_tok_build *b, const ph_tokjson_list *list, ph_err *err);
+
 #endif

@@ -70,6 +70,10 @@ size_t ph_utf8_length(uint8_t first) {
 
 int ph_utf8_is_valid(const uint8_t *bytes, size_t n) {
     for (size_t i = 0; i < n;) {
+        if (bytes[i] < 0x80) {
+            i++;
+            continue;
+        }
         ph_utf8_step s = ph_utf8_read(bytes + i, n - i);
         if (!s.is_valid) return 0;
         i += (size_t)s.n;
