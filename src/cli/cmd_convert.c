@@ -19,10 +19,11 @@ void ph_cli_convert_progress(void *arg, size_t done, size_t n, const char *name)
 }
 
 static json_t *report_json(const ph_convert *c, const ph_convert_report *r) {
-    json_t *o = json_pack("{sssIsIsIsI}", "out", c->out, "tensors", (json_int_t)r->tensors, "bytes_in",
-                          (json_int_t)r->bytes_in, "bytes_out", (json_int_t)r->bytes_out, "fell_back",
-                          (json_int_t)r->fell_back);
-    if (r->mmproj_out[0]) json_object_set_new(o, "mmproj_out", json_string(r->mmproj_out));
+    json_t *o = json_pack("{sosIsIsIsI}", "out", ph_cli_text_json(c->out, strlen(c->out)), "tensors",
+                          (json_int_t)r->tensors, "bytes_in", (json_int_t)r->bytes_in, "bytes_out",
+                          (json_int_t)r->bytes_out, "fell_back", (json_int_t)r->fell_back);
+    if (r->mmproj_out[0])
+        json_object_set_new(o, "mmproj_out", ph_cli_text_json(r->mmproj_out, strlen(r->mmproj_out)));
     if (c->is_bundle) json_object_set_new(o, "bundle", json_true());
     if (c->to_gguf) json_object_set_new(o, "names", json_string(r->is_carried ? "huggingface" : "gguf"));
     return o;
@@ -63,6 +64,13 @@ ph_rc ph_cli_convert_names(ph_convert *c, const char *names, ph_err *err) {
     return PH_OK;
 }
 
+ph_rc ph_cli_convert_shards(const ph_convert *c, ph_err *err) {
+    if (!c->to_gguf || c->shard_bytes == PH_CLI_SHARD_BYTES) return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE,
+                   "--shard-size goes with a directory to write, of safetensors: a %s is one file",
+                   c->is_bundle ? "bundle" : ".gguf");
+}
+
 static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, const char *dtype,
                         ph_err *err) {
     if (!to ||
@@ -94,9 +102,10 @@ static void report_onnx(const ph_convert_onnx_report *r, int is_json) {
         char size[32], data[32];
         ph_size_print(size, sizeof size, (size_t)r->part[i].size.model);
         ph_size_print(data, sizeof data, (size_t)r->part[i].size.data);
-        json_array_append_new(list, json_pack("{sssssIsIsIsI}", "part", r->part[i].name, "out",
-                                              r->part[i].path, "nodes", (json_int_t)r->part[i].nodes,
-                                              "weights", (json_int_t)r->part[i].weights, "bytes_out",
+        json_array_append_new(list, json_pack("{sssosIsIsIsI}", "part", r->part[i].name, "out",
+                                              ph_cli_text_json(r->part[i].path, strlen(r->part[i].path)),
+                                              "nodes", (json_int_t)r->part[i].nodes, "weights",
+                                              (json_int_t)r->part[i].weights, "bytes_out",
                                               (json_int_t)r->part[i].size.model, "bytes_data",
                                               (json_int_t)r->part[i].size.data));
         if (is_json) continue;
@@ -110,7 +119,7 @@ static void report_onnx(const ph_convert_onnx_report *r, int is_json) {
         json_decref(list);
 }
 
-static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int is_json, ph_err *err) {
+static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int has_threads, int is_json, ph_err *err) {
     ph_convert_onnx        x = {.in = c->in, .mmproj = c->mmproj, .out = c->out, .part = w->part};
     ph_convert_onnx_report r;
     x.external = PH_ONNX_EXTERNAL_AUTO;
@@ -122,6 +131,13 @@ static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int is_json, ph_e
         return PH_FAIL(err, PH_EUSAGE, "--external takes a size such as 1KiB or 0, not '%s'", w->external);
     if (c->names || c->mmproj_out || c->is_bare)
         return PH_FAIL(err, PH_EUSAGE, "--names, --mmproj-out and --bare go with --to gguf");
+    if (c->shard_bytes != PH_CLI_SHARD_BYTES)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "--shard-size goes with --to safetensors; of an ONNX file --external parts the weights");
+    if (has_threads)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--threads goes with the other formats: an ONNX file is written by one worker");
     PH_TRY(ph_convert_onnx_run(&x, &r, err));
     report_onnx(&r, is_json);
     return PH_OK;
@@ -172,9 +188,10 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     c.threads = threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     PH_TRY(read_words(&c, &types, to, dtype, err));
     PH_TRY(ph_cli_convert_names(&c, names, err));
-    if (!strcmp(to, "onnx")) return to_onnx(&c, &words, is_json, err);
+    if (!strcmp(to, "onnx")) return to_onnx(&c, &words, threads > 0, is_json, err);
     if (words.part || words.external || words.opset || words.is_widened)
         return PH_FAIL(err, PH_EUSAGE, "--part, --opset, --external and --widen go with --to onnx");
+    PH_TRY(ph_cli_convert_shards(&c, err));
     PH_TRY(ph_convert_run(&c, &report, err));
     ph_cli_convert_report(&c, &report, is_json);
     return PH_OK;

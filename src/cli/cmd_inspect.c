@@ -249,12 +249,19 @@ static ph_rc count_tokens(job *j, ph_err *err) {
 }
 
 static ph_rc inspect_onnx(const job *j, ph_err *err) {
-    const ph_cli_onnx how = {.path = j->cli.model,
-                             .axes = j->axes,
-                             .budget = j->budget,
-                             .is_json = j->cli.is_json,
-                             .is_graph = j->is_graph,
-                             .threads = j->cli.session.threads};
+    const ph_cli_onnx         how = {.path = j->cli.model,
+                                     .axes = j->axes,
+                                     .budget = j->budget,
+                                     .is_json = j->cli.is_json,
+                                     .is_graph = j->is_graph,
+                                     .threads = j->cli.session.threads};
+    const ph_session_options *s = &j->cli.session;
+    if (j->cli.mmproj || j->cli.template_path || j->cli.is_trusted || j->cli.kv || s->is_exact ||
+        s->is_rows8 || s->context || s->images || s->sequences || j->size)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "an ONNX file is one graph: --mmproj, --chat-template, --trust, --kv, --exact, --rows8, "
+            "--context, --images, --image-size and --sequences are for other models");
     if (j->is_svg || j->graph || j->shows_tensors)
         return PH_FAIL(err, PH_EUSAGE,
                        "of an ONNX file there is one graph, with --dot; --svg, --graph and --tensors are for "

@@ -45,6 +45,7 @@ static ph_rc work(job *j, ph_err *err) {
     if (j->recipe) PH_TRY(read_recipe(j, err));
     PH_TRY(read_type(j, err));
     j->c.to_gguf = j->c.is_bundle || is_file(j);
+    PH_TRY(ph_cli_convert_shards(&j->c, err));
     PH_TRY(ph_convert_run(&j->c, &report, err));
     ph_cli_convert_report(&j->c, &report, j->is_json);
     return PH_OK;
@@ -67,8 +68,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--names", 0, "WHOSE", PH_CLI_NAMES_HELP, PH_OPTION_TEXT, &j.names},
         {"--shard-size", 0, "SIZE", "of a directory to write: largest file (5GB); 0: one, however large",
          PH_OPTION_SIZE, &j.c.shard_bytes},
-        {"--bare", 0, NULL, "of a directory: leave out the keys that only serve the way back", PH_OPTION_FLAG,
-         &j.c.is_bare},
+        {"--bare", 0, NULL, "of a directory, into a .gguf: leave out the keys that only serve the way back",
+         PH_OPTION_FLAG, &j.c.is_bare},
         {"--threads", 't', "N", "workers; default: as many as processors",
          PH_OPTION_INT(0, PH_CLI_THREADS_MAX), &j.threads},
         {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &j.is_json},

@@ -84,6 +84,10 @@ ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err
     if (!c->to_gguf && c->mmproj_out)
         return PH_FAIL(err, PH_EUSAGE,
                        "--mmproj-out goes with a .gguf to write: a directory holds its vision part");
+    if (c->is_bare && (!c->to_gguf || c->is_bundle))
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--bare goes with --to gguf: a %s has no keys that only serve the way back",
+                       c->is_bundle ? "bundle" : "directory");
     if (what == PH_CONTAINER_HFDIR && c->mmproj)
         return PH_FAIL(err, PH_EUSAGE, "--mmproj goes with a .gguf: a directory holds its vision part");
     if (c->is_bundle) return run_bundle(c, what, report, err);

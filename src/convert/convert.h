@@ -59,7 +59,8 @@ typedef struct ph_convert_report {
 } ph_convert_report;
 
 /* Errors: those of opening, of the family (with names GGUF: what has none there), of writing; PH_EUSAGE block
- * types or names for safetensors, Hugging Face names for a file that has others, int8 under GGUF's names;
+ * types or names for safetensors, Hugging Face names for a file that has others, int8 under GGUF's names,
+ * mmproj, mmproj_out or is_bare where nothing would come of them;
  * PH_EUNSUP int8 of a file that has these, or of more of a model that is quantised already; PH_EFORMAT,
  * PH_EUNSUP a number that the type asked for cannot hold. */
 ph_rc ph_convert_run(const ph_convert *c, ph_convert_report *report, ph_err *err);

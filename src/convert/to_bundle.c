@@ -200,7 +200,8 @@ ph_rc ph_convert_to_bundle(const ph_convert *c, ph_convert_report *report, ph_er
     ph_model              *m;
     ph_arena               arena = {0};
     PH_TRY(ph_model_open(&m, c->in, &how, err));
-    ph_rc rc = ph_arena_open_growing(&arena, 64 << 10, err);
+    ph_rc rc = m->source.is_gguf && ph_recipe_has_int8(c->types) ? ph_convert_no_int8(c, err) : PH_OK;
+    if (!rc) rc = ph_arena_open_growing(&arena, 64 << 10, err);
     if (!rc && m->source.is_gguf)
         rc = write_parts(c, report, m, &arena, err);
     else if (!rc)

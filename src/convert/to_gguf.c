@@ -257,8 +257,9 @@ static ph_rc write_all(work *w, ph_err *err) {
 }
 
 ph_rc ph_convert_to_gguf(const ph_convert *c, ph_convert_report *report, ph_err *err) {
-    work w = {.c = c, .report = report};
-    PH_TRY(ph_model_open(&w.m, c->in, NULL, err));
+    work                   w = {.c = c, .report = report};
+    const ph_model_options o = {.mmproj = c->mmproj};
+    PH_TRY(ph_model_open(&w.m, c->in, &o, err));
     ph_rc rc = ph_arena_open_growing(&w.arena, 64 << 10, err);
     if (!rc) rc = write_all(&w, err);
     ph_arena_close(&w.arena);
@@ -310,6 +311,13 @@ static ph_rc check_again(const ph_convert *c, const ph_bundle *b, ph_err *err) {
             c->in);
     if (c->mmproj && b->version)
         return PH_FAIL(err, PH_EUSAGE, "%.200s is a bundle, with all parts of its model: leave --mmproj out",
+                       c->in);
+    if (c->mmproj)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--mmproj goes with --to safetensors, bundle or onnx: of two .gguf files each is "
+                       "converted by itself");
+    if (c->is_bare)
+        return PH_FAIL(err, PH_EUSAGE, "--bare goes with a directory: the keys of %.200s stay as they are",
                        c->in);
     if (c->mmproj_out && !b->has_vision)
         return PH_FAIL(err, PH_EUSAGE,

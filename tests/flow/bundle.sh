@@ -117,6 +117,19 @@ ok "a bundle quantised is a file" bash -c "! grep -qF pinhole.bundle '$D/q.gguf'
 ok "written by another program" test -n "$(ids -m tests/golden/bundle/llava.bundle --image $S/images/scene.png)"
 ok "written by another program" same "$(ids -m tests/golden/gguf/vlm_llava15.gguf --mmproj tests/golden/gguf/vlm_llava15.mmproj.gguf --image $S/images/scene.png)" \
     "$(ids -m tests/golden/bundle/llava.bundle --image $S/images/scene.png)"
+# int8 has scales, which a bundle of a directory has a place for, and one of files with the field's names has not.
+ok "int8 into a bundle" "$P" quantize $S/models/vlm_qwen25vl -o "$D/i8.bundle" --to int8 --bundle -q
+ok "int8 into a bundle, to a directory" "$P" convert "$D/i8.bundle" -o "$D/i8" --to safetensors -q
+ok "int8 into a directory" "$P" quantize "$D/set/models/vlm_qwen25vl/m.bundle" -o "$D/i8-own" --to int8 -q
+ok "int8 by both ways" diff -r "$D/i8" "$D/i8-own"
+ok "int8 from a bundle as ONNX" "$P" convert "$D/i8.bundle" -o "$D/i8.onnx" --to onnx --part language
+ok "int8 from a bundle as ONNX: the same" "$P" convert "$D/i8" -o "$D/i8-own.onnx" --to onnx --part language
+ok "int8 from a bundle as ONNX: the same" cmp "$D/i8.onnx" "$D/i8-own.onnx"
+for from in "$D/n.gguf --mmproj $D/mmproj-n.gguf" "$D/n.bundle.gguf"; do
+    # shellcheck disable=SC2086
+    refused "int8 with the field's names: $from" 3 "no place for the scales of int8" "$P" quantize $from -o "$D/x.bundle" --to int8 --bundle -q
+done
+ok "int8 with the field's names: nothing left" test ! -e "$D/x.bundle"
 ok "inspected" "$P" inspect tests/golden/bundle/llava.bundle
 ok "a plan that is not there" same "$("$P" inspect --json tests/golden/bundle/llava.bundle | grep -o '"bundle":{[^}]*}')" '"bundle":{"version":1,"tokenizer":"plain"}'
 
@@ -164,6 +177,9 @@ head -c 100 "$G" > "$D/bad.bundle" && bad "cut in the keys" "bytes"
 # ---- wrong usage
 for line in "run -m $G --mmproj tests/golden/gguf/vlm_llava15.mmproj.gguf -p x" "convert $S/models/vlm_llava15 -o $D/x --to bundle --names gguf" \
     "convert $S/models/vlm_llava15 -o $D/x --to bundle --mmproj-out $D/y" "convert $G -o $G --to bundle" "convert $G -o $D/x --to parcel" \
+    "convert $S/models/vlm_llava15 -o $D/x --to bundle --bare" "convert $S/models/vlm_llava15 -o $D/x --to bundle --shard-size 1MB" \
+    "quantize $S/models/vlm_llava15 -o $D/x --to q8_0 --bundle --bare" "quantize $S/models/vlm_llava15 -o $D/x --to q8_0 --bundle --shard-size 0" \
+    "convert $G -o $D/x --to bundle --trust" "convert $G -o $D/x.gguf --to gguf --bare" \
     "convert $G --mmproj $G -o $D/x.gguf --to gguf" "convert $D/c.bundle --mmproj $G -o $D/x --to safetensors" \
     "quantize $S/models/vlm_llava15 --mmproj $G -o $D/x --to q8_0"; do
     # shellcheck disable=SC2086

@@ -181,7 +181,9 @@ ok "recipe followed" bash -c "'$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk
 for bad in "convert $S/models/vlm_llava15 -o $D/x --to onnx" "convert $S/models/vlm_llava15 --to gguf" "quantize $D/m.gguf -o $D/x.gguf" \
     "convert $D/m.gguf -o $D/m.gguf --to gguf" "convert $D/m.gguf -o $D/x --to gguf --dtype q4_0" "convert $S/models/align_clip -o $D/x --to gguf --names ours" \
     "convert $S/models/align_clip -o $D/x --to safetensors --names gguf" "convert $D/m.gguf -o $D/x --to gguf --names huggingface" \
-    "inspect $D/c.gguf --mmproj $D/c.gguf" "quantize $S/models/align_clip -o $D/x --to int8 --names huggingface" \
+    "inspect $D/c.gguf --mmproj $D/c.gguf" "convert $D/m.gguf --mmproj $D/c.gguf -o $D/x.gguf --to gguf" "convert $D/c.gguf --mmproj $D/m.gguf -o $D/x.gguf --to gguf" \
+    "convert $D/m.gguf -o $D/x.gguf --to gguf --bare" "quantize $D/m.gguf -o $D/x.gguf --to q8_0 --bare" "convert $S/models/align_clip -o $D/x --to safetensors --bare" \
+    "convert $D/m.gguf -o $D/x.gguf --to gguf --shard-size 1MB" "quantize $S/models/align_clip -o $D/x.gguf --to int8 --shard-size 1MB" "quantize $S/models/align_clip -o $D/x --to int8 --names huggingface" \
     "quantize $S/models/vlm_idefics3 -o $D/x --to q4_0 --recipe $D/tower" "quantize $S/models/vlm_idefics3 -o $D/x.gguf --to int8 --names gguf"; do
     # shellcheck disable=SC2086
     "$P" $bad > "$D/out" 2> "$D/err"

@@ -35,7 +35,7 @@ static int convert(const char *in, const char *mmproj, const char *out, int to_g
                                .types = &types,
                                .to_gguf = to_gguf,
                                .names = to_gguf ? PH_CONVERT_NAMES_GGUF : PH_CONVERT_NAMES_AUTO,
-                               .is_bare = 1,
+                               .is_bare = to_gguf,
                                .threads = 1};
     *err = (ph_err){0};
     return !ph_convert_run(&c, &report, err);

@@ -28,7 +28,7 @@ ph_rc ph_place_go(ph_place *p, const char *in, const char *out, int to_gguf, ph_
                           .types = &p->types,
                           .to_gguf = to_gguf,
                           .names = names,
-                          .is_bare = 1, /* has nothing to leave out */
+                          .is_bare = to_gguf, /* has nothing to leave out */
                           .threads = 2};
     p->err = (ph_err){0};
     return ph_convert_run(&c, &p->report, &p->err);

@@ -22,7 +22,7 @@ static int convert(const char *in, const char *mmproj, const char *out, int to_g
                                .out = out,
                                .types = &types,
                                .to_gguf = to_gguf,
-                               .is_bare = 1,
+                               .is_bare = to_gguf,
                                .threads = 1};
     *err = (ph_err){0};
     return !ph_convert_run(&c, &report, err);
