@@ -191,8 +191,7 @@ int ph_name_ends_with(const char *name, const char *tail) {
     return n >= m && !strcmp(name + n - m, tail);
 }
 
-/* Why the name may not be used at all; NULL: its text is in order. */
-static const char *name_fault(const char *name) {
+const char *ph_file_name_fault(const char *name) {
     if (!*name) return "it is empty";
     if (*name == '/') return "it is absolute";
     for (const char *p = name; *p; p++) {
@@ -237,7 +236,7 @@ ph_rc ph_file_open_in(ph_file *f, const char *dir, const char *name, ph_err *err
     ph_rc rc;
 
     *f = (ph_file){0};
-    const char *fault = name_fault(name);
+    const char *fault = ph_file_name_fault(name);
     if (fault)
         return PH_FAIL(err, PH_EFORMAT, "file name \"%.120s\" in %s is refused: %s", name, tail(dir), fault);
     if (!*dir) dir = ".";

@@ -43,6 +43,9 @@ ph_rc ph_file_lock(const ph_file *f, const char *name, ph_err *err);
  * Errors as above, and PH_EFORMAT for a name that escapes. */
 ph_rc ph_file_open_in(ph_file *f, const char *dir, const char *name, ph_err *err);
 
+/* Why such a name may not be used, whatever stands there ("it is absolute"); NULL: its text is in order. */
+const char *ph_file_name_fault(const char *name);
+
 /* May a new file take the place of what stands at path: nothing, or a regular file?
  * Errors: PH_EPATH an empty path, a folder, a device, a pipe. */
 ph_rc ph_file_may_replace(const char *path, ph_err *err);

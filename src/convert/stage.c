@@ -1,11 +1,10 @@
-/* stage.c - a Hugging Face directory is written: small files first, in a folder apart, then weights.
+/* stage.c - a Hugging Face directory is written: small files first, then weights, in a folder apart.
  *
- *     put ──► OUT/.pinhole-*  ── would anything else of a model stay in OUT?  refuse ──► moved to OUT ──
- * weights
+ *     put ──► OUT/.pinhole-*  ── would anything else of a model stay in OUT?  refuse ──► weights ──► OUT
  *
  * Readers take what stands in a directory, whoever wrote it: another model's shards, its index or its
- * tokenizer beside ours would be read with it or instead of it.  So nothing is moved before it is known what
- * will be there.
+ * tokenizer beside ours would be read with it or instead of it, and so would its weights under a new config
+ * when there is no room for the new ones.  So nothing is moved before all is there.
  */
 #include "convert/stream.h"
 
@@ -92,10 +91,10 @@ static ph_rc clear(const stage *g, ph_rc rc, ph_err *err) {
     return rc;
 }
 
-static ph_rc write_weights(ph_stream *s, ph_err *err) {
+static ph_rc write_weights(ph_stream *s, const char *folder, ph_err *err) {
     ph_producer p;
     PH_TRY(ph_stream_ready(s, &p, err));
-    return ph_safetensors_write_dir(s->c->out, s->to, s->n, (size_t)s->c->shard_bytes, &p, err);
+    return ph_safetensors_write_dir(folder, s->to, s->n, (size_t)s->c->shard_bytes, &p, err);
 }
 
 ph_rc ph_convert_write_dir(ph_stream *s, ph_put_files *put, const void *arg, ph_err *err) {
@@ -103,6 +102,6 @@ ph_rc ph_convert_write_dir(ph_stream *s, ph_put_files *put, const void *arg, ph_
     PH_TRY(open_stage(&g, s->c, err));
     ph_rc rc = put(&g.c, s, arg, err);
     if (!rc) rc = check(&g, s, err);
-    rc = clear(&g, rc, err);
-    return rc ? rc : write_weights(s, err);
+    if (!rc) rc = write_weights(s, g.path, err);
+    return clear(&g, rc, err);
 }

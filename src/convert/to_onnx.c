@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The parts that a model has. */
 typedef struct parts {
@@ -44,13 +45,15 @@ static ph_rc may_write(const ph_convert_onnx *c, const ph_onnx *file, const char
     int         is_read = ph_container_holds(c->in, path) || ph_container_holds(c->mmproj, path);
     if (snprintf(data, sizeof data, "%s.data", path) >= (int)sizeof data)
         return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", path);
-    is_read |= ph_container_holds(c->in, data) || ph_container_holds(c->mmproj, data);
+    int is_data_read = ph_container_holds(c->in, data) || ph_container_holds(c->mmproj, data);
     for (size_t i = 0; file && i < file->n_external; i++) {
         snprintf(name, sizeof name, "%.*s%s", slash ? (int)(slash + 1 - c->in) : 0, c->in,
                  file->external_name[i]);
-        is_read |= ph_container_holds(name, path) || ph_container_holds(name, data);
+        is_read |= ph_container_holds(name, path);
+        is_data_read |= ph_container_holds(name, data);
     }
-    return is_read ? PH_FAIL(err, PH_EUSAGE, "%.200s is what is read: write somewhere else", path) : PH_OK;
+    if (!is_read && !is_data_read) return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE, "%.200s is what is read: write somewhere else", is_read ? path : data);
 }
 
 static ph_rc write_part(const ph_convert_onnx *c, const ph_graph *g, const ph_onnx *file, const char *path,
@@ -69,17 +72,27 @@ static ph_rc write_part(const ph_convert_onnx *c, const ph_graph *g, const ph_on
     return rc;
 }
 
+static ph_rc write_each(const ph_convert_onnx *c, const parts *p, const ph_onnx_export_how *how,
+                        ph_convert_onnx_report *r, ph_err *err) {
+    char path[PH_CONVERT_PARTS_MAX][4096];
+    for (size_t i = 0; i < p->n; i++) {
+        if (snprintf(path[i], sizeof path[i], "%s/%s.onnx", c->out, p->graph[i]->name) >= (int)sizeof path[i])
+            return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", c->out);
+        PH_TRY(may_write(c, NULL, path[i], err)); /* of all, before one is written */
+    }
+    for (size_t i = 0; i < p->n; i++) PH_TRY(write_part(c, p->graph[i], NULL, path[i], how, r, err));
+    return PH_OK;
+}
+
+/* Parts that are written stay, each whole; a folder of ours without any does not. */
 static ph_rc write_all(const ph_convert_onnx *c, const parts *p, const ph_onnx_export_how *how,
                        ph_convert_onnx_report *r, ph_err *err) {
-    char path[4096];
-    if (!ph_path_is_dir(c->out) && mkdir(c->out, 0777))
+    int is_made = !ph_path_is_dir(c->out);
+    if (is_made && mkdir(c->out, 0777))
         return PH_FAIL(err, PH_EIO, "cannot make the directory %.200s: %s", c->out, strerror(errno));
-    for (size_t i = 0; i < p->n; i++) {
-        if (snprintf(path, sizeof path, "%s/%s.onnx", c->out, p->graph[i]->name) >= (int)sizeof path)
-            return PH_FAIL(err, PH_EPATH, "%.200s: the path is too long", c->out);
-        PH_TRY(write_part(c, p->graph[i], NULL, path, how, r, err));
-    }
-    return PH_OK;
+    ph_rc rc = write_each(c, p, how, r, err);
+    if (rc && is_made) rmdir(c->out); /* fails when something stands in it */
+    return rc;
 }
 
 static ph_rc convert_model(const ph_convert_onnx *c, const ph_model *m, ph_convert_onnx_report *r,

@@ -6,6 +6,7 @@
  */
 #include "formats/onnx_write.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "formats/produce.h"
 
@@ -235,14 +236,28 @@ static ph_rc put_data(sink *s, const plan *p, const ph_onnx_producer *from, uint
 
 /* ---- files ---- */
 
-typedef ph_rc write_part(sink *s, const plan *p, const ph_onnx_producer *from, uint8_t *buffer, ph_err *err);
+/* Both are written before one has its name: a model that cannot be finished leaves the data of an older one
+ * alone. */
+static ph_rc write_files(const char *path, const char *data, const plan *p, const ph_onnx_producer *from,
+                         uint8_t *buffer, ph_err *err) {
+    ph_part_file model, beside = {0};
+    PH_TRY(ph_part_open(&model, path, err));
+    ph_rc rc = p->data ? ph_part_open(&beside, data, err) : PH_OK;
+    if (!rc && p->data) rc = put_data(&(sink){.to = beside.to}, p, from, buffer, err);
+    if (!rc) rc = put_model(&(sink){.to = model.to}, p, from, buffer, err);
+    if (!rc && fflush(model.to)) rc = PH_FAIL(err, PH_EIO, "cannot write %.200s: %s", path, strerror(errno));
+    if (beside.to) rc = ph_part_close(&beside, rc, err);
+    return ph_part_close(&model, rc, err);
+}
 
-static ph_rc write_file(const char *path, write_part *part, const plan *p, const ph_onnx_producer *from,
-                        uint8_t *buffer, ph_err *err) {
-    ph_part_file f;
-    PH_TRY(ph_part_open(&f, path, err));
-    sink s = {.to = f.to};
-    return ph_part_close(&f, part(&s, p, from, buffer, err), err);
+/* The name of the data is read as a stranger's: one that every reader would refuse is not written. */
+static ph_rc check_location(const plan *p, const char *path, ph_err *err) {
+    const char *fault = p->data ? ph_file_name_fault(p->location) : NULL;
+    if (!fault) return PH_OK;
+    return PH_FAIL(
+        err, PH_EPATH,
+        "%.200s: no reader takes weights from a file beside it, %.100s: %s; name another file to write", path,
+        p->location, fault);
 }
 
 ph_rc ph_onnx_write(const char *path, const ph_onnx_writer *w, const ph_onnx_producer *from,
@@ -255,9 +270,9 @@ ph_rc ph_onnx_write(const char *path, const ph_onnx_writer *w, const ph_onnx_pro
     plan p = {.w = w, .location = slash ? data + (slash + 1 - path) : data};
     PH_TRY(settle(&p, external, err));
     *size = (ph_onnx_size){whole(&p), p.data};
-    ph_rc rc = open_buffer(&buffer, w, err);
-    if (!rc && p.data) rc = write_file(data, put_data, &p, from, buffer, err);
-    if (!rc) rc = write_file(path, put_model, &p, from, buffer, err);
+    ph_rc rc = check_location(&p, path, err);
+    if (!rc) rc = open_buffer(&buffer, w, err);
+    if (!rc) rc = write_files(path, data, &p, from, buffer, err);
     free(buffer);
     plan_close(&p);
     return rc;

@@ -62,7 +62,8 @@ typedef struct ph_onnx_size {
 } ph_onnx_size;
 
 /* Write the model to path, and its large weights to path.data; each appears whole or not at all, the data
- * first.  Errors: PH_ELIMIT more than 2 GB in one file; PH_EPATH, PH_EIO, PH_ENOMEM; those of p. */
+ * first, when both are written.  Errors: PH_ELIMIT more than 2 GB in one file; PH_EPATH also a name that the
+ * model cannot give for its data (a backslash, a control character); PH_EIO, PH_ENOMEM; those of p. */
 ph_rc ph_onnx_write(const char *path, const ph_onnx_writer *w, const ph_onnx_producer *p, uint64_t external,
                     ph_onnx_size *size, ph_err *err);
 /* How large that would be, and whether there would be a data file.  Errors: PH_ELIMIT, PH_ENOMEM. */

@@ -71,6 +71,30 @@ expect 2 '--part' "a part of an ONNX file" "$P" convert "$D/v.onnx" -o "$D/x.onn
 expect 0 '' "to IQ4_NL" "$P" quantize "$D/m.gguf" -o "$D/iq.gguf" --to iq4_nl -q
 expect 3 'weight .* is stored as IQ4_NL.*--widen' "a type that ONNX lacks" "$P" convert "$D/iq.gguf" -o "$D/x.onnx" --to onnx
 expect 0 'language, ' "widened" "$P" convert "$D/iq.gguf" -o "$D/x.onnx" --to onnx --widen
+expect 2 '--shard-size goes with' "shards of an ONNX file" "$P" convert $S/vlm_llava15 -o "$D/x.onnx" --to onnx --part vision --shard-size 1MB
+expect 2 '--threads goes with' "workers of an ONNX file" "$P" convert $S/vlm_llava15 -o "$D/x.onnx" --to onnx --part vision -t 2
+expect 2 '--to gguf' "--bare of an ONNX file" "$P" convert $S/vlm_llava15 -o "$D/x.onnx" --to onnx --part vision --bare
+
+# ---- names, and what stands there already
+expect 3 'it holds a backslash' "a name that no model can give" "$P" convert $S/vlm_llava15 -o "$D/a\\b.onnx" --to onnx --part vision --external 0
+expect 0 '' "a name that no model can give: nothing there" test -z "$(find "$D" -name 'a*b.onnx*')"
+expect 0 'vision, ' "the same without weights beside" "$P" convert $S/vlm_llava15 -o "$D/a\\b.onnx" --to onnx --part vision
+expect 0 '"out":"[^"]*/s ü.onnx"' "blanks and letters" "$P" convert $S/vlm_llava15 -o "$D/s ü.onnx" --to onnx --part vision --external 0 --json
+expect 0 '1 file beside it' "blanks and letters: read" "$P" inspect "$D/s ü.onnx"
+expect 0 '"out":"[^"]*/bad.*\.onnx"' "a name that is no UTF-8 in JSON" "$P" convert $S/vlm_llava15 -o "$D/bad"$'\xff'.onnx --to onnx --part vision --json
+mkdir "$D/part" && cp "$D/q8.gguf" "$D/part/m.gguf" && ln -s m.gguf "$D/part/l.onnx.data"
+expect 2 'l.onnx.data is what is read' "the data over what is read" "$P" convert "$D/part/m.gguf" -o "$D/part/l.onnx" --to onnx --external 0
+cp "$D/m.gguf" "$D/mmproj-m.gguf" "$D/part/" && mkdir "$D/part/all" && ln -s ../m.gguf "$D/part/all/language.onnx"
+expect 2 'is what is read' "one of all over what is read" "$P" convert "$D/part/m.gguf" --mmproj "$D/part/mmproj-m.gguf" -o "$D/part/all" --to onnx --part all
+expect 0 '' "one of all over what is read: none written" test "$(ls "$D/part/all")" = language.onnx
+limited() { (ulimit -f "$1" && exec "${@:2}"); }
+expect 4 'File too large' "no room for any part" limited 4 "$P" convert $S/vlm_llava15 -o "$D/room" --to onnx --part all
+expect 0 '' "no room for any part: nothing there" test ! -e "$D/room"
+# The weights of an older model stay its own when a new one cannot be finished.
+expect 0 'of weights' "an older model" "$P" convert $S/vlm_llava15 -o "$D/old.onnx" --to onnx --part language --external 0
+sum=$(cat "$D"/old.onnx* | cksum)
+expect 4 'File too large' "no room for the model" limited 100 "$P" convert $S/vlm_llava15 -o "$D/old.onnx" --to onnx --part language --external 72KB
+expect 0 '' "no room for the model: the older one is whole" test "$sum" = "$(cat "$D"/old.onnx* | cksum)"
 expect 0 '' "nothing left behind" test -z "$(find "$D" -name '.pinhole*')"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

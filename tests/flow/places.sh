@@ -67,7 +67,7 @@ ok "both parts in one" refuses 2 "cannot hold both parts" convert "$D/r/m" -o "$
 ok "beside what is read" "$P" convert "$D/r/m" -o "$D/r/m/x.gguf" --to gguf -q
 ok "beside what is read, again" "$P" convert "$D/r/m" -o "$D/r/m/x.gguf" --to gguf -q
 ok "a part that is not written" refuses 2 "--mmproj-out" convert "$D/r/m" -o "$D/c.gguf" --to gguf -q --names huggingface --mmproj-out "$D/v.gguf"
-ok "a part that no directory has" refuses 2 "--mmproj-out goes with --to gguf" convert "$D/r/m" -o "$D/c" --to safetensors -q --mmproj-out "$D/v.gguf"
+ok "a part that no directory has" refuses 2 "--mmproj-out goes with a .gguf to write" convert "$D/r/m" -o "$D/c" --to safetensors -q --mmproj-out "$D/v.gguf"
 ok "a part of a file that stays one" refuses 2 "--mmproj-out goes with a directory" quantize "$D/r/m/x.gguf" -o "$D/c.gguf" --to q8_0 -q --mmproj-out "$D/v.gguf"
 ok "a part of a text model" refuses 2 "has no vision part" convert $S/models/llm_qwen2_tied -o "$D/c.gguf" --to gguf -q --mmproj-out "$D/v.gguf"
 
@@ -128,6 +128,16 @@ ok "no room: exit 4" test $? = 4
 ok "no room: said" grep -q "File too large" "$D/err"
 limited convert "$D/r/m" -o "$D/small/dir" --to safetensors -q > "$D/out" 2> "$D/err"
 ok "no room for a directory: exit 4" test $? = 4
+ok "no room for a directory: nothing left" test ! -e "$D/small/dir"
+limited quantize "$D/r/m" -o "$D/small/dir" --to int8 -q > "$D/out" 2> "$D/err"
+ok "no room for int8: exit 4" test $? = 4
+ok "no room for int8: nothing left" test ! -e "$D/small/dir"
+# With room for the small files and not for the weights: what stood there stays whole, config and weights.
+ok "an older directory" "$P" convert $A -o "$D/older" --to safetensors -q
+before=$(cd "$D/older" && find . -type f -exec cksum {} + | sort)
+(ulimit -f 100 && exec "$P" quantize $A -o "$D/older" --to int8 -q > "$D/out" 2> "$D/err")
+ok "no room for weights: exit 4" test $? = 4
+ok "no room for weights: as it was" same "$before" "$(cd "$D/older" && find . -type f -exec cksum {} + | sort)"
 ok "no room: nothing left" same "$(find "$D/small" -name '*.part' -o -name '*.gguf' -o -name '*.safetensors')" ""
 
 echo "$passed passed, $failed failed"

@@ -147,6 +147,39 @@ void test_onnx_written_beside(void) {
     ph_onnx_writer_close(&m.w);
 }
 
+static ph_rc make_none(const void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_err *err) {
+    (void)arg, (void)i, (void)first, (void)n, (void)out;
+    return PH_FAIL(err, PH_EFORMAT, "no number");
+}
+
+/* A model that cannot be finished leaves that which stands there, and the data of that. */
+void test_onnx_unfinished(void) {
+    static const ph_onnx_producer none = {make_none, NULL};
+    char                          folder[] = "/tmp/ph-onnx-XXXXXX", path[64], data[80];
+    model                         m;
+    ph_onnx_size                  size;
+    ph_onnx                       o;
+    ph_err                        err = {0};
+    open_model(&m, 1);
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/m\\.onnx", folder);
+    CHECK(ph_onnx_write(path, &m.w, &producer, 1000, &size, &err) == PH_EPATH &&
+          strstr(err.msg, "a backslash"));
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    snprintf(data, sizeof data, "%s.data", path);
+    CHECK_SAY(!ph_onnx_write(path, &m.w, &producer, 1000, &size, &err), "%s", err.msg);
+    m.w.weight[2].is_inside = 1;
+    CHECK(ph_onnx_write(path, &m.w, &none, 1000, &size, &err) == PH_EFORMAT);
+    m.w.weight[2].is_inside = 0;
+    CHECK_SAY(!ph_onnx_open(&o, path, &err), "%s", err.msg);
+    expect_weights(&o, &m);
+    ph_onnx_close(&o);
+    unlink(path);
+    unlink(data);
+    CHECK(!rmdir(folder)); /* nothing else is there */
+    ph_onnx_writer_close(&m.w);
+}
+
 /* What is shared is the caller's own pointer, or made once. */
 void test_onnx_shared(void) {
     model          m;
