@@ -287,6 +287,12 @@ ph_rc ph_gguf_view(ph_gguf *g, const uint8_t *bytes, size_t n, const char *name,
     PH_TRY(read_kvs(&c, g, n_kv, err));
     PH_TRY(read_alignment(&c, g, err));
     PH_TRY(read_tensors(&c, g, n_tensors, err));
+    if (g->seal.version && c.at > g->seal.head)
+        return PH_FAIL(
+            err, PH_EFORMAT,
+            "%s: the keys and the table of tensors have %zu bytes, of which the seal of this bundle "
+            "holds %zu: make it anew",
+            name, c.at, g->seal.head);
     return ph_weights_index(&g->weights, arena, err);
 }
 
