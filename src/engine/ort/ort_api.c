@@ -2,9 +2,11 @@
 #include "engine/ort/ort_api.h"
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/printable.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,10 +76,44 @@ static ph_rc take_table(ph_ort_api *api, void *so, ph_err *err) {
 
 /* ---- finding one ---- */
 
+/* The end of what the loader will map of an ELF file's bytes; 0: it is none, which the loader itself says. */
+static size_t mapped_end(const uint8_t *bytes, size_t n) {
+    Elf64_Ehdr h;
+    Elf64_Phdr p;
+    size_t     end = 0, last;
+    if (n < sizeof h) return 0;
+    memcpy(&h, bytes, sizeof h);
+    if (memcmp(h.e_ident, ELFMAG, SELFMAG) || h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_phentsize != sizeof p)
+        return 0;
+    for (size_t i = 0; i < h.e_phnum; i++) {
+        size_t at;
+        if (ph_add_over(h.e_phoff, i * sizeof p, &at) || at > n || n - at < sizeof p) return SIZE_MAX;
+        memcpy(&p, bytes + at, sizeof p);
+        if (p.p_type != PT_LOAD) continue;
+        if (ph_add_over(p.p_offset, p.p_filesz, &last)) return SIZE_MAX;
+        end = last > end ? last : end;
+    }
+    return end;
+}
+
+ph_rc ph_ort_check_whole(const char *path, ph_err *err) {
+    ph_file f;
+    if (!strchr(path, '/') || ph_file_open(&f, path, NULL)) return PH_OK;
+    size_t n = f.n, end = f.n ? mapped_end(f.bytes, f.n) : 0;
+    ph_file_close(&f);
+    if (end <= n) return PH_OK;
+    return PH_FAIL(
+        err, PH_EMACHINE,
+        "%.120s is a library that was cut short: it has %zu bytes, and more are to be loaded: fetch "
+        "it again",
+        path, n);
+}
+
 ph_rc ph_ort_api_load(ph_ort_api *out, const char *path, ph_err *err) {
     char why[160];
     *out = (ph_ort_api){0};
     snprintf(out->path, sizeof out->path, "%s", path);
+    PH_TRY(ph_ort_check_whole(path, err));
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!so) {
         const char *text = dlerror();

@@ -94,9 +94,11 @@ static void add_plugin(ph_ort *o, const char *path) {
     size_t i = plugins.n++;
     snprintf(plugins.at[i].path, sizeof plugins.at[i].path, "%s", path);
     snprintf(plugins.at[i].name, sizeof plugins.at[i].name, "%s", name);
-    plugins.at[i].rc =
-        ph_ort_take(o->api, o->api->RegisterExecutionProviderLibrary(o->env, plugins.at[i].name, path),
-                    "loading a plug-in", &err);
+    plugins.at[i].rc = ph_ort_check_whole(path, &err);
+    if (!plugins.at[i].rc)
+        plugins.at[i].rc =
+            ph_ort_take(o->api, o->api->RegisterExecutionProviderLibrary(o->env, plugins.at[i].name, path),
+                        "loading a plug-in", &err);
     snprintf(plugins.at[i].why, sizeof plugins.at[i].why, "%s", err.msg);
 }
 
