@@ -21,9 +21,10 @@ static json_t *row(const char *name, int is_here, const char *what, const char *
 static void add_table(json_t *engines, unsigned features) {
     for (size_t i = 0; i < ph_engine_count(); i++) {
         const ph_engine_def *e = ph_engine_at(i);
-        char                 what[64];
-        ph_err               why = {0};
-        int                  is_here = !e->probe(&why);
+        if (e == &ph_engine_ort) continue; /* more is said of it */
+        char   what[64];
+        ph_err why = {0};
+        int    is_here = !e->probe(&why);
         snprintf(what, sizeof what, "kernels %s", ph_kernels_isa(features));
         json_array_append_new(engines,
                               row(e->name, is_here, strcmp(e->name, "native") ? NULL : what, why.msg));
@@ -82,7 +83,7 @@ static void print_rows(json_t *rows) {
 static void print_text(json_t *o) {
     printf("engines\n");
     print_rows(json_object_get(o, "engines"));
-    printf("execution providers of ort, which runs ONNX files (verify --engine ort)\n");
+    printf("execution providers of ort for whole ONNX files (verify --engine ort)\n");
     print_rows(json_object_get(o, "providers"));
 }
 

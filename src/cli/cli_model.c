@@ -81,7 +81,11 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
              "joins of steps that are not done: all, or some of norm, group, act, gate, ...; same answers, "
                  "slower",
              PH_OPTION_TEXT, &c->unfuse},
-            {"--engine", 0, "E", "an engine for all parts, or vision=E,language=E", PH_OPTION_TEXT, &c->engine},
+            {"--engine", 0, "E",
+             "an engine for all parts, or vision=E,language=E; where one is not here, native runs its part",
+             PH_OPTION_TEXT, &c->engine},
+            {"--engine-strict", 0, NULL, "an engine that is not here is an error", PH_OPTION_FLAG,
+             &s->is_engine_strict},
             {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
              PH_OPTION_TEXT, &c->alpha},
             {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)",
@@ -170,11 +174,11 @@ ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
 }
 
 /* "native", "vision=ort,language=native". */
-static ph_rc read_engines(ph_cli *c, ph_err *err) {
-    const char *at = c->engine;
-    if (at && !*at)
-        return PH_FAIL(err, PH_EUSAGE, "--engine names none: `pinhole inspect --known` lists them");
-    while (at && *at) {
+ph_rc ph_cli_engine_parts(const char *text, char vision[PH_CLI_ENGINE], char language[PH_CLI_ENGINE],
+                          ph_err *err) {
+    const char *at = text;
+    if (!*at) return PH_FAIL(err, PH_EUSAGE, "--engine names none: `pinhole inspect --known` lists them");
+    while (*at) {
         size_t n = strcspn(at, ","), eq = strcspn(at, "=,");
         int    has_part = at[eq] == '=', is_vision = !strncmp(at, "vision=", 7),
             is_language = !strncmp(at, "language=", 9);
@@ -184,12 +188,16 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
         const char *name = has_part ? at + eq + 1 : at;
         int         n_name = (int)(n - (size_t)(name - at));
         if (n_name <= 0 || (at[n] && !at[n + 1]))
-            return PH_FAIL(err, PH_EUSAGE, "--engine '%s': a name is missing", c->engine);
-        if (!has_part || is_vision) snprintf(c->engine_vision, sizeof c->engine_vision, "%.*s", n_name, name);
-        if (!has_part || is_language)
-            snprintf(c->engine_language, sizeof c->engine_language, "%.*s", n_name, name);
+            return PH_FAIL(err, PH_EUSAGE, "--engine '%s': a name is missing", text);
+        if (!has_part || is_vision) snprintf(vision, PH_CLI_ENGINE, "%.*s", n_name, name);
+        if (!has_part || is_language) snprintf(language, PH_CLI_ENGINE, "%.*s", n_name, name);
         at += n + (at[n] == ',');
     }
+    return PH_OK;
+}
+
+static ph_rc read_engines(ph_cli *c, ph_err *err) {
+    if (c->engine) PH_TRY(ph_cli_engine_parts(c->engine, c->engine_vision, c->engine_language, err));
     if (c->engine_vision[0]) c->session.engine_vision = c->engine_vision;
     if (c->engine_language[0]) c->session.engine_language = c->engine_language;
     return PH_OK;

@@ -47,7 +47,8 @@ static void print_memory(const job *j) {
     ph_cli_print_size("kv", m->kv, "keys and values of the context");
     ph_cli_print_size("tokenizer", m->tokenizer, "its tables");
     ph_cli_print_size("base", m->base, "the process itself");
-    ph_cli_print_size("total", m->total, "");
+    ph_cli_print_size("total", m->total,
+                      p->is_estimate ? "an estimate: what ONNX Runtime takes is measured when it runs" : "");
     printf("  the peak is the phase '%s'\n", ph_phase_name[p->peak_phase]);
     if (!j->cli.opened->video_recipe.kind) return;
     bytes(decoder, PH_VIDEO_MEMORY);
@@ -221,6 +222,7 @@ static void print_json(const job *j, int fits) {
                           "context", l->context, "sequences", l->sequences, "images", l->images, "tiles",
                           l->tiles, "chunk", l->chunk, "threads", l->threads);
     json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
+    json_object_set_new(o, "estimate", json_boolean(j->plan.is_estimate));
     if (m->source.bundle.version) json_object_set_new(o, "bundle", kept_json(j));
     if (m->video_recipe.kind) json_object_set_new(o, "video_decoder", ph_cli_decoder_json(&j->cli));
     json_object_set_new(o, "fits", j->budget ? json_boolean(fits) : json_null());

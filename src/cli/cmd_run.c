@@ -62,6 +62,11 @@ static json_t *ids_json(const ph_answer *a) {
     return ids;
 }
 
+static json_t *engines_json(const ph_session *s) {
+    return json_pack("{ss* ss*}", "vision", ph_session_engine(s, "vision"), "language",
+                     ph_session_engine(s, "language"));
+}
+
 static void print_json(const job *j, const ph_answer *a) {
     json_t *memory =
         json_pack("{sI sI sI sI so}", "predicted", (json_int_t)a->predicted.total, "measured",
@@ -69,10 +74,11 @@ static void print_json(const job *j, const ph_answer *a) {
                   (json_int_t)a->measured_locked, "kinds", ph_cli_memory_json(&a->predicted));
     if (j->videos.n) json_object_set_new(memory, "video_decoder", ph_cli_decoder_json(&j->cli));
     ph_cli_print_json(json_pack(
-        "{so so si si si ss so so ss si}", "text", ph_cli_text_json(a->text, a->n_text), "ids", ids_json(a),
-        "prompt_tokens", a->prompt_tokens, "image_tokens", a->image_tokens, "cached_tokens", a->cached_tokens,
-        "stop", ph_stop_name[a->stop], "stages", stages_json(a), "memory", memory, "isa",
-        ph_session_isa(j->cli.running), "threads", ph_session_plan_of(j->cli.running)->load.threads));
+        "{so so si si si ss so so so ss si}", "text", ph_cli_text_json(a->text, a->n_text), "ids",
+        ids_json(a), "prompt_tokens", a->prompt_tokens, "image_tokens", a->image_tokens, "cached_tokens",
+        a->cached_tokens, "stop", ph_stop_name[a->stop], "stages", stages_json(a), "memory", memory,
+        "engines", engines_json(j->cli.running), "isa", ph_session_isa(j->cli.running), "threads",
+        ph_session_plan_of(j->cli.running)->load.threads));
 }
 
 static void print_stats(const ph_answer *a) {

@@ -14,6 +14,7 @@ typedef struct job {
     ph_verify_options how;
     const char       *kv, *unfuse, *root;
     ph_texts          eps;
+    char              vision[PH_CLI_ENGINE], language[PH_CLI_ENGINE];
     int               is_json, is_verbose;
 } job;
 
@@ -69,6 +70,12 @@ static ph_rc settle(job *j, ph_err *err) {
     j->how.real_gguf = getenv("PINHOLE_REAL_GGUF");
     j->how.ep = j->eps.at;
     j->how.n_eps = j->eps.n;
+    if (j->how.engine && strchr(j->how.engine, '=')) {
+        PH_TRY(ph_cli_engine_parts(j->how.engine, j->vision, j->language, err));
+        j->how.engine_vision = j->vision[0] ? j->vision : NULL;
+        j->how.engine_language = j->language[0] ? j->language : NULL;
+        j->how.engine = NULL;
+    }
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))
         return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", j->kv);
     return ph_fusions_of(j->unfuse, &j->how.unfused, err);
@@ -120,9 +127,11 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.unfuse},
         {"--tight", 0, NULL, "hold logits to what a clean f32 engine reaches", PH_OPTION_FLAG,
          &j.how.is_tight},
-        {"--engine", 0, "NAME", "what runs ONNX models: native (default), or ort (ONNX Runtime)",
+        {"--engine", 0, "E",
+         "what runs ONNX models: native (default), or ort (ONNX Runtime); vision=ort: parts of other models",
          PH_OPTION_TEXT, &j.how.engine},
-        {"--against", 0, "NAME", "ort: of ONNX models, every output of both engines, one held to the other",
+        {"--against", 0, "NAME",
+         "both engines, one held to the other: ort of ONNX models, native with --engine vision=ort",
          PH_OPTION_TEXT, &j.how.against},
         {"--ep", 0, "EP", "an execution provider of ort with options: openvino,device=cpu; repeats",
          PH_OPTION_TEXTS, &j.eps},

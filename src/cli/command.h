@@ -54,6 +54,7 @@ enum {
     PH_CLI_PATCHES_MAX = 1 << 20,
     PH_CLI_SECONDS_MAX = 24 * 3600
 };
+enum { PH_CLI_ENGINE = 32 }; /* bytes of an engine's name */
 
 enum { PH_TEXTS_MAX = 64 };
 typedef struct ph_texts {
@@ -132,7 +133,7 @@ typedef struct ph_cli {
     ph_session *running;
     ph_file     image_file[PH_TEXTS_MAX];
     ph_picture  picture[PH_TEXTS_MAX];
-    char        path[4096], engine_vision[32], engine_language[32];
+    char        path[4096], engine_vision[PH_CLI_ENGINE], engine_language[PH_CLI_ENGINE];
     char       *template_text;
 } ph_cli;
 
@@ -149,11 +150,14 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 
 /* What the options of a model say, once they are read. */
 ph_model_options ph_cli_model_how(const ph_cli *c);
-ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err);   /* -m, or the built-in model */
-ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);       /* read the words of --engine, --alpha, --kv */
-ph_rc            ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
-ph_rc            ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */
-void             ph_cli_close(ph_cli *c);
+ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
+ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
+/* "ort", "vision=ort,language=native": names of parts that are not named stay as they are.  PH_EUSAGE. */
+ph_rc ph_cli_engine_parts(const char *text, char vision[PH_CLI_ENGINE], char language[PH_CLI_ENGINE],
+                          ph_err *err);
+ph_rc ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
+ph_rc ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */
+void  ph_cli_close(ph_cli *c);
 
 ph_rc ph_cli_check_video(const ph_cli *c, ph_err *err); /* PH_EUSAGE: no such rate of frames */
 /* The frames of a video file that the opened model takes; owned.  Errors: PH_EUNSUP it takes none; PH_ELIMIT

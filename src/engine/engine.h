@@ -60,6 +60,7 @@ typedef struct ph_compile {
     size_t        n_taps;
     const int    *lent; /* [n_lent] inputs that the caller always lends: they take no bytes of the program */
     size_t        n_lent;
+    int is_plan_only; /* the program is asked what it needs and never bound: no weight is read for it */
 } ph_compile;
 
 typedef struct ph_program { /* first member of each engine's own struct */
@@ -104,6 +105,17 @@ struct ph_engine_def {
     void (*reset)(ph_program *p); /* forget a half-done run */
     void (*close_program)(ph_program *p);
 };
+
+/* ---- for engines (cost.c) ---- */
+
+/* A rough time at these sizes, microseconds on so many threads: products by their multiply-adds, all else by
+ * the bytes moved. */
+double ph_engine_estimate_us(const ph_graph *g, const ph_syms *syms, int threads);
+/* weights, table and table_row of *out: the graph's constants in whole pages.  Errors: PH_ENOMEM. */
+ph_rc ph_engine_weigh(const ph_graph *g, ph_need *out, ph_err *err);
+/* Is every symbol from 0 to most?  what: "compiled", "bound".  Errors: PH_ELIMIT, naming the symbol. */
+ph_rc ph_engine_within(const ph_graph *g, const ph_syms *syms, const ph_syms *most, const char *what,
+                       ph_err *err);
 
 #define PH_ENGINE(name) extern const ph_engine_def ph_engine_##name;
 #include "engine/engine.def"

@@ -37,12 +37,13 @@ typedef struct ph_session_options {
     ph_dtype kv_dtype;                           /* F32 (0), F16, BF16, Q8_0 or Q4_1 */
     const char *isa;                             /* PINHOLE_ISA's value; NULL: the best */
     const char *engine_vision, *engine_language; /* names; NULL: native */
-    uint64_t    pixels_max;                      /* 0: 100 megapixels */
-    ph_alpha    alpha;
-    int         is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
-    int         is_rows8;   /* 1: they meet rows of 8 bits; not both.  PH_EUSAGE of ph_session_open */
-    unsigned    unfused;    /* bits 1 << PH_FUSE_*: steps that are not joined (ph_engine_env) */
-    int         all_logits; /* 1: logits for every prompt row, not only the last (verify) */
+    int is_engine_strict; /* 1: an engine that is not here is PH_EMACHINE; 0: native answers, and says so */
+    uint64_t pixels_max;  /* 0: 100 megapixels */
+    ph_alpha alpha;
+    int      is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
+    int      is_rows8;   /* 1: they meet rows of 8 bits; not both.  PH_EUSAGE of ph_session_open */
+    unsigned unfused;    /* bits 1 << PH_FUSE_*: steps that are not joined (ph_engine_env) */
+    int      all_logits; /* 1: logits for every prompt row, not only the last (verify) */
     const ph_log
         *log; /* or NULL: WARN what is done otherwise than asked, INFO the session, DEBUG each stage */
     /* Values to observe, by name; the observer is called for every run.  Borrowed; live as long as the
@@ -69,8 +70,10 @@ void  ph_session_close(ph_session *s);
 
 const ph_plan *ph_session_plan_of(const ph_session *s);
 ph_trace      *ph_session_trace(ph_session *s);
-const char    *ph_session_isa(const ph_session *s);      /* "avx512": of the kernels in use */
-uint64_t       ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */
+const char    *ph_session_isa(const ph_session *s); /* "avx512": of the kernels in use */
+/* The engine that runs the graph called so ("vision", "bridge", "language", "cross"); NULL: no such graph. */
+const char *ph_session_engine(const ph_session *s, const char *graph);
+uint64_t    ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */
 
 /* ---- a turn ---- */
 

@@ -33,18 +33,42 @@ static size_t least(size_t a, size_t b) {
 }
 
 static ph_rc need_of(const ph_session *s, ph_part part, const ph_syms *syms, size_t different, ph_memory *m,
-                     size_t *scratch, ph_err *err) {
+                     ph_plan *plan, ph_err *err) {
     const ph_ready *r = &s->part[part];
     ph_need         need;
-    *scratch = 0;
+    size_t          scratch;
     if (!r->program) return PH_OK;
-    PH_TRY(r->engine->def->need(r->program, syms, &need, scratch, err));
-    *scratch = ph_round_up(*scratch, PH_ALIGN);
+    PH_TRY(r->engine->def->need(r->program, syms, &need, &scratch, err));
+    plan->is_estimate |= need.is_estimate;
     m->input += need.input;
     m->activations += need.activations;
     m->engine += need.engine;
     m->reserve += need.reserve;
     m->weights += need.weights + least(need.table, different * need.table_row);
+    return PH_OK;
+}
+
+/* Parts of pictures on an engine that loads a copy of them: there from the start, seen or not. */
+typedef struct copies {
+    size_t engine, opening, weights;
+} copies;
+
+static ph_rc copies_of(const ph_session *s, copies *out, ph_err *err) {
+    *out = (copies){0};
+    for (int i = PH_PART_VISION; i <= PH_PART_BRIDGE; i++) {
+        const ph_ready *r = &s->part[i];
+        ph_need         need;
+        size_t          scratch;
+        if (!r->program) continue;
+        PH_TRY(r->engine->def->need(r->program, &r->max, &need, &scratch, err));
+        if (!need.standing) { /* of others, what compiling touched */
+            out->weights += r->compiled_bytes;
+            continue;
+        }
+        out->engine += need.standing;
+        out->weights += need.weights;
+        if (need.opening > out->opening) out->opening = need.opening;
+    }
     return PH_OK;
 }
 
@@ -89,8 +113,10 @@ static void whole_weights(const ph_session *s, ph_memory *m) {
     if (s->model->whole_bytes) m->weights = s->model->whole_bytes;
 }
 
-static void loading(const ph_session *s, ph_memory *m) {
+static void loading(const ph_session *s, const copies *c, ph_memory *m) {
     process(s, m);
+    if (c->engine) m->weights = c->weights;
+    m->engine += c->engine + c->opening;
     whole_weights(s, m);
     if (s->model->load_peak_bytes > s->model->resident_bytes)
         m->tokenizer += s->model->load_peak_bytes - s->model->resident_bytes;
@@ -138,8 +164,10 @@ static size_t whole(size_t bytes) {
 
 /* Pictures are decoded before a weight of the vision part is touched, and seen when the decoder is gone: the
  * greater of the two. */
-static void seeing(const ph_session *s, const ph_done *d, const ph_memory *see, ph_memory *out) {
+static void seeing(const ph_session *s, const ph_done *d, const copies *c, const ph_memory *see,
+                   ph_memory *out) {
     ph_memory decode = {0}, then = *see;
+    decode.engine = c->engine;
     process(s, &decode);
     process(s, &then);
     whole_weights(s, &decode);
@@ -149,8 +177,9 @@ static void seeing(const ph_session *s, const ph_done *d, const ph_memory *see, 
         return;
     }
     decode.base += PICTURE_CODE_BYTES;
-    for (int i = 0; i < PH_N_PARTS && !s->model->whole_bytes; i++)
-        decode.weights += s->part[i].compiled_bytes;
+    if (!s->model->whole_bytes)
+        decode.weights +=
+            c->weights + s->part[PH_PART_LANGUAGE].compiled_bytes + s->part[PH_PART_CROSS].compiled_bytes;
     then.base += CODE_BYTES + PICTURE_CODE_BYTES;
     decode.input = whole(d->files) + d->decode;
     then.input += whole(d->files) + d->prepare;
@@ -164,7 +193,6 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     ph_done   d;
     ph_syms   tiles = {{0}}, rows = {{0}};
     ph_memory see = {0}, language = {0}, *p;
-    size_t    vision_bytes, bridge_bytes, language_bytes;
     if (given)
         d = *given;
     else
@@ -181,35 +209,38 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     rows.at[PH_SYM_R] = d.chunk;
     rows.at[PH_SYM_V] = least((size_t)d.chunk, d.visual);
     rows.at[PH_SYM_S] = d.logits;
-    PH_TRY(need_of(s, PH_PART_LANGUAGE, &rows, d.different, &language, &language_bytes, err));
+    PH_TRY(need_of(s, PH_PART_LANGUAGE, &rows, d.different, &language, out, err));
     if (d.tiles || d.patches) {
-        PH_TRY(need_of(s, PH_PART_VISION, &tiles, 0, &see, &vision_bytes, err));
-        PH_TRY(need_of(s, PH_PART_BRIDGE, &tiles, 0, &see, &bridge_bytes, err));
+        PH_TRY(need_of(s, PH_PART_VISION, &tiles, 0, &see, out, err));
+        PH_TRY(need_of(s, PH_PART_BRIDGE, &tiles, 0, &see, out, err));
     }
     if (s->model->cross && d.beside) {
         ph_syms   fill = {{0}};
         ph_memory cross = {0};
-        size_t    cross_bytes;
         fill.at[PH_SYM_R] = least((size_t)h->chunk, d.beside);
-        PH_TRY(need_of(s, PH_PART_CROSS, &fill, 0, &cross, &cross_bytes, err));
+        PH_TRY(need_of(s, PH_PART_CROSS, &fill, 0, &cross, out, err));
         language.weights += cross.weights;
         if (cross.activations > language.activations) language.activations = cross.activations;
         if (cross.input > language.input) language.input = cross.input;
     }
-    loading(s, &out->phase[PH_PHASE_LOAD]);
-    seeing(s, &d, &see, &out->phase[PH_PHASE_SEE]);
+    copies held;
+    PH_TRY(copies_of(s, &held, err));
+    loading(s, &held, &out->phase[PH_PHASE_LOAD]);
+    seeing(s, &d, &held, &see, &out->phase[PH_PHASE_SEE]);
     /* The language part takes over the scratch; the weights that were seen with stay. */
     p = &out->phase[PH_PHASE_PREFILL];
     *p = language;
     process(s, p);
     p->base += CODE_BYTES + (d.prepare ? PICTURE_CODE_BYTES : 0);
-    p->weights += d.tiles || d.patches
-                      ? see.weights
-                      : s->part[PH_PART_VISION].compiled_bytes + s->part[PH_PART_BRIDGE].compiled_bytes;
+    p->weights += d.tiles || d.patches ? see.weights : held.weights;
     whole_weights(s, p);
     if (see.activations > p->activations) p->activations = see.activations;
     if (see.input > p->input) p->input = see.input;
-    if (see.engine > language.engine) p->engine += see.engine - language.engine;
+    if (!see.engine) see.engine = held.engine;
+    if (held.engine)
+        p->engine += see.engine; /* its memory is not the scratch's */
+    else if (see.engine > language.engine)
+        p->engine += see.engine - language.engine;
     p->input += whole(d.files);
     cache(s, &d, p);
     tables(s, &d, p);

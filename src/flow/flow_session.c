@@ -90,9 +90,33 @@ static void say_opened(const ph_session *s) {
                h->threads, h->threads == 1 ? "" : "s", s->isa, (double)s->plan.peak.total / 1e6);
 }
 
+static ph_rc find_engine(const char *name, const ph_engine_def **out, ph_err *err) {
+    char known[128] = "";
+    *out = ph_engine_find(name);
+    if (*out) return PH_OK;
+    for (size_t i = 0, at = 0; i < ph_engine_count() && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", ph_engine_at(i)->name);
+    return PH_FAIL(err, PH_EUSAGE, "no engine '%s'; known are %s", name, known);
+}
+
+/* What is not on this machine costs time, not the answer: native stands in, and it is said, once. */
+static ph_rc stand_in(ph_session *s, const ph_engine_def **def, ph_err *err) {
+    ph_err why = {0};
+    ph_rc  rc = (*def)->probe(&why);
+    if (rc != PH_EMACHINE || s->how.is_engine_strict) {
+        if (rc && err) *err = why;
+        return rc;
+    }
+    if (!s->absent)
+        ph_log_say(s->how.log, PH_LOG_WARN, "engine %s is not here, native runs its part (%s)", (*def)->name,
+                   why.msg);
+    s->absent = (*def)->name;
+    return find_engine("native", def, err);
+}
+
 /* The engine called `name`, opened once however many parts ask for it. */
 static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
-    const ph_engine_def *def = ph_engine_find(name);
+    const ph_engine_def *def;
     const ph_engine_env  env = {.threads = s->threads,
                                 .kernels = &s->kernels,
                                 .trace = s->trace,
@@ -100,19 +124,13 @@ static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_er
                                 .is_exact = s->how.is_exact,
                                 .is_rows8 = s->how.is_rows8,
                                 .unfused = s->how.unfused};
-    if (!def) {
-        char known[128] = "";
-        for (size_t i = 0, at = 0; i < ph_engine_count() && at < sizeof known; i++)
-            at +=
-                (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", ph_engine_at(i)->name);
-        return PH_FAIL(err, PH_EUSAGE, "no engine '%s'; known are %s", name, known);
-    }
+    PH_TRY(find_engine(name, &def, err));
+    PH_TRY(stand_in(s, &def, err));
     for (int i = 0; i < PH_N_PARTS; i++)
         if (s->engine[i] && s->engine[i]->def == def) {
             *out = s->engine[i];
             return PH_OK;
         }
-    PH_TRY(def->probe(err));
     return def->open(out, &env, err);
 }
 
@@ -144,12 +162,14 @@ static ph_rc compile(ph_session *s, ph_part part, const ph_graph *g, const char 
     PH_TRY(find_taps(s, r, err));
     PH_TRY(open_engine(s, engine, &s->engine[part], err));
     r->engine = s->engine[part];
-    const ph_compile how = {.max = max, .tap = r->tap, .n_taps = r->n_taps};
+    const ph_compile how = {.max = max, .tap = r->tap, .n_taps = r->n_taps, .is_plan_only = s->is_plan_only};
     ph_mem           before, after;
     ph_mem_read(&before);
     ph_rc rc = r->engine->def->compile(r->engine, g, &how, &r->program, err);
     if (ph_mem_read(&after) && after.rss > before.rss) r->compiled_bytes = after.rss - before.rss;
-    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", g->name, engine) : PH_OK;
+    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", g->name,
+                        r->engine->def->name)
+              : PH_OK;
 }
 
 static void find_values(ph_session *s) {
@@ -262,6 +282,7 @@ static void close_ready(ph_session *s) {
 ph_rc ph_session_plan(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_err *err) {
     ph_session *s = calloc(1, sizeof *s);
     if (!s) return PH_FAIL(err, PH_ENOMEM, "a session's tables");
+    s->is_plan_only = 1;
     ph_rc rc = ready(s, m, o, err);
     if (!rc) rc = ph_session_predict(s, NULL, out, err);
     close_ready(s);
@@ -348,6 +369,12 @@ ph_rc ph_part_run(ph_session *s, ph_part part, const ph_syms *syms, const atomic
     if (state == PH_RUN_DONE) return PH_OK;
     r->engine->def->reset(r->program);
     return PH_FAIL(err, PH_ECANCEL, "cancelled while running the %s graph", r->graph->name);
+}
+
+const char *ph_session_engine(const ph_session *s, const char *graph) {
+    for (int i = 0; i < PH_N_PARTS; i++)
+        if (s->part[i].program && !strcmp(s->part[i].graph->name, graph)) return s->part[i].engine->def->name;
+    return NULL;
 }
 
 const ph_plan *ph_session_plan_of(const ph_session *s) {

@@ -43,6 +43,8 @@ struct ph_session {
     int                tiles_seen; /* in the newest run of the vision part; or packed patches */
     ph_plan            plan;
     int                n_turns;
+    int                is_plan_only; /* nothing is bound or run */
+    const char        *absent;       /* an engine that was asked for and is not here: said once */
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
     size_t tile_floats; /* of the vision graph's input, a tile */

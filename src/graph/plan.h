@@ -33,6 +33,9 @@ typedef struct ph_need {
      * different ids min(table, t * table_row) bytes are resident. */
     size_t table;     /* all of them, whole pages */
     size_t table_row; /* pages that one look-up touches at most */
+    size_t standing;  /* of `engine`: what an engine that loads a copy of the part holds whatever the sizes */
+    size_t opening;   /* what it held beyond that while it was compiled, and gave back */
+    int    is_estimate; /* part of `engine` is not known before a run at these sizes */
 } ph_need;
 
 /* The six kinds, and what stands beside them. */
@@ -62,6 +65,7 @@ typedef struct ph_plan {
     ph_memory phase[PH_N_PHASES];
     ph_memory peak; /* of the largest phase */
     ph_phase  peak_phase;
+    int       is_estimate; /* an engine's memory is not its own to lay out, and was not measured yet */
 } ph_plan;
 
 void ph_memory_sum(ph_memory *m); /* total from the kinds */

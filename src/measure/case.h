@@ -25,6 +25,7 @@ typedef struct ph_case_kind {
     /* Run them all.  Whatever goes wrong is a failed case, never the end of the run. */
     void (*run)(ph_report *r, const char *dir);
     int has_engines; /* its cases run on the engine asked for, and on two to compare them */
+    int has_parts;   /* 1: its cases run parts of models on engines; 2: on two, to compare them, too */
 } ph_case_kind;
 
 #define PH_CASE(name) extern const ph_case_kind ph_case_##name;

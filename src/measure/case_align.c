@@ -336,4 +336,4 @@ static void run(ph_report *r, const char *dir) {
     free(b);
 }
 
-const ph_case_kind ph_case_align = {"align", "similarity of texts and pictures", claims, run, 0};
+const ph_case_kind ph_case_align = {"align", "similarity of texts and pictures", claims, run, 0, 1};

@@ -127,4 +127,4 @@ static void run(ph_report *r, const char *dir) {
     json_decref(root);
 }
 
-const ph_case_kind ph_case_chat = {"chat", "conversations through chat templates", claims, run, 0};
+const ph_case_kind ph_case_chat = {"chat", "conversations through chat templates", claims, run, 0, 0};

@@ -122,4 +122,4 @@ static void run(ph_report *r, const char *dir) {
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_images = {"images", "decoded pixels of picture files", claims, run, 0};
+const ph_case_kind ph_case_images = {"images", "decoded pixels of picture files", claims, run, 0, 0};

@@ -147,6 +147,7 @@ static ph_rc compare(ph_model_case *c, ph_err *err) {
                            .n_pictures = c->n_pictures,
                            .answer_max = c->n_greedy ? (int)c->n_greedy : 1,
                            .ignore_stop = 1};
+    if (c->r->how->against) return ph_model_case_parts(c, &q, err);
     PH_TRY(ph_probe_ask(c->probe, &q, err));
     ph_probe_figure_ids(c->r, c->probe, c->ids, c->n_ids);
     if (c->r->verdict != PH_VERDICT_OK) return PH_OK;
@@ -213,6 +214,7 @@ static ph_rc open_desk(ph_model_desk *d, const char *dir, ph_err *err) {
     PH_TRY(ph_golden_open_model(&d->model, dir, err));
     if (d->model->vision && ph_golden_has(golden, "decoded.safetensors"))
         PH_TRY(ph_tensors_open(&d->decoded, golden, "decoded.safetensors", err));
+    if (d->r->how->against) PH_TRY(ph_model_parts_open(d, err));
     return ph_probe_open(&d->probe, d->model, d->r->how, 1, err);
 }
 
@@ -238,11 +240,12 @@ static void run(ph_report *r, const char *dir) {
     if (rc && ph_case_begin(r, "manifest.json")) ph_case_end(r, rc, &err);
     if (!rc) each(&d, &cases);
     ph_probe_close(&d.probe);
+    ph_probe_close(&d.other);
     ph_tensors_close(&d.decoded);
     ph_model_close(d.model);
     ph_arena_close(&d.arena);
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_model = {"model", "checkpoints: ids, pixels, hidden states, logits, answers",
-                                    claims, run, 0};
+const ph_case_kind ph_case_model = {
+    "model", "checkpoints: ids, pixels, hidden states, logits, answers", claims, run, 0, 2};

@@ -14,6 +14,7 @@ typedef struct ph_model_desk {
     ph_tensors  decoded;      /* another decoder's pixels of them; zeroed: none */
     ph_model   *model;
     ph_probe    probe;
+    ph_probe    other; /* on the native engine, where two are compared */
     ph_arena    arena; /* of one case */
 } ph_model_desk;
 
@@ -47,5 +48,9 @@ void  ph_model_case_close_pictures(ph_model_case *c);
 
 /* model_tensor.c: every tensor of the case's file against ours. */
 ph_rc ph_model_case_tensors(ph_model_case *c, ph_err *err);
+
+/* model_parts.c: the vision part on two engines; all that is seen inside it. */
+ph_rc ph_model_parts_open(ph_model_desk *d, ph_err *err);
+ph_rc ph_model_case_parts(ph_model_case *c, const ph_question *q, ph_err *err);
 
 #endif

@@ -240,4 +240,4 @@ static void run(ph_report *r, const char *dir) {
     ph_arena_close(&d.arena);
 }
 
-const ph_case_kind ph_case_onnx = {"onnx", "ONNX models and operators", claims, run, 1};
+const ph_case_kind ph_case_onnx = {"onnx", "ONNX models and operators", claims, run, 1, 0};

@@ -284,4 +284,4 @@ static void run(ph_report *r, const char *dir) {
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_panel = {"panel", "the built-in model's answers", claims, run, 0};
+const ph_case_kind ph_case_panel = {"panel", "the built-in model's answers", claims, run, 0, 1};

@@ -507,5 +507,5 @@ static void run(ph_report *r, const char *dir) {
     ph_arena_close(&b.arena);
 }
 
-const ph_case_kind ph_case_preprocess = {"preprocess", "resizes, image processors, size arithmetic", claims,
-                                         run, 0};
+const ph_case_kind ph_case_preprocess = {
+    "preprocess", "resizes, image processors, size arithmetic", claims, run, 0, 0};

@@ -247,5 +247,5 @@ static void run(ph_report *r, const char *dir) {
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_quant = {"quant", "block types, roundings, bytes with scales, GGUF models", claims,
-                                    run, 0};
+const ph_case_kind ph_case_quant = {
+    "quant", "block types, roundings, bytes with scales, GGUF models", claims, run, 0, 0};

@@ -177,4 +177,4 @@ static void run(ph_report *r, const char *dir) {
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_real = {"real", "a checkpoint that people use", claims, run, 0};
+const ph_case_kind ph_case_real = {"real", "a checkpoint that people use", claims, run, 0, 1};

@@ -246,5 +246,5 @@ static void run(ph_report *r, const char *dir) {
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_speech = {"speech", "speech models: features, encoder states, transcripts", claims,
-                                     run, 0};
+const ph_case_kind ph_case_speech = {
+    "speech", "speech models: features, encoder states, transcripts", claims, run, 0, 1};

@@ -345,4 +345,4 @@ static void run(ph_report *r, const char *dir) {
     ph_json_close(&doc);
 }
 
-const ph_case_kind ph_case_tokenizer = {"tokenizer", "texts to ids and back", claims, run, 0};
+const ph_case_kind ph_case_tokenizer = {"tokenizer", "texts to ids and back", claims, run, 0, 0};

@@ -5,7 +5,9 @@
  */
 #include "measure/case.h"
 
+#include "base/cpu.h"
 #include "base/file.h"
+#include "engine/engine.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -27,13 +29,26 @@ static const ph_case_kind *claim(const char *dir) {
     return NULL;
 }
 
+/* Why cases of this kind do not run as the options say; NULL: they do. */
+static const char *why_not(const ph_report *r, const ph_case_kind *kind) {
+    const ph_verify_options *how = r->how;
+    if (how->engine_vision || how->engine_language) {
+        if (!kind->has_parts) return "no part of a model runs in this kind of case";
+        if (how->against && kind->has_parts < 2)
+            return "this kind of case runs on one engine, and compares no two";
+        return NULL;
+    }
+    return r->ort && !kind->has_engines ? "ONNX Runtime runs ONNX models, not this kind of case" : NULL;
+}
+
 static void run(ph_report *r, const ph_case_kind *kind, const char *dir) {
+    const char *why = why_not(r, kind);
     r->kind = kind;
     r->folder = dir;
-    if (!r->ort || kind->has_engines) {
+    if (!why) {
         kind->run(r, dir);
     } else if (ph_case_begin(r, "%s", kind->name)) {
-        ph_case_skip(r, "ONNX Runtime runs ONNX models, not this kind of case");
+        ph_case_skip(r, "%s", why);
         ph_case_end(r, PH_OK, NULL);
     }
 }
@@ -145,9 +160,31 @@ static ph_rc open_providers(ph_report *r, char *text, size_t size, ph_err *err) 
     return PH_OK;
 }
 
+/* Parts of models: what is asked for is here, or that is said before anything runs. */
+static ph_rc check_part(const char *part, const char *name, ph_err *err) {
+    const ph_engine_def *def = name ? ph_engine_find(name) : NULL;
+    if (name && !def) return PH_FAIL(err, PH_EUSAGE, "--engine %s: no engine '%.40s'", part, name);
+    return def ? def->probe(err) : PH_OK;
+}
+
+static ph_rc open_parts(ph_report *r, ph_err *err) {
+    const ph_verify_options *how = r->how;
+    PH_TRY(check_part("vision", how->engine_vision, err));
+    PH_TRY(check_part("language", how->engine_language, err));
+    if (how->against && (strcmp(how->against, "native") || !how->engine_vision))
+        return PH_FAIL(err, PH_EUSAGE,
+                       "parts of models: --engine vision=E --against native compares E with native");
+    if (how->n_eps) return PH_FAIL(err, PH_EUSAGE, "--ep is about whole ONNX files: --engine ort");
+    if ((!how->engine_vision || strcmp(how->engine_vision, "ort")) &&
+        (!how->engine_language || strcmp(how->engine_language, "ort")))
+        return PH_OK;
+    return ph_ort_open(&r->ort, how->threads > 0 ? how->threads : ph_cpu_count(), err);
+}
+
 static ph_rc open_engines(ph_report *r, char *text, size_t size, ph_err *err) {
     const ph_verify_options *how = r->how;
-    int                      is_wanted = how->against || (how->engine && !strcmp(how->engine, "ort"));
+    if (how->engine_vision || how->engine_language) return open_parts(r, err);
+    int is_wanted = how->against || (how->engine && !strcmp(how->engine, "ort"));
     PH_TRY(check_engine("--engine", how->engine, "native", err));
     PH_TRY(check_engine("--against", how->against, "ort", err));
     if (how->against && how->engine && strcmp(how->engine, "native"))
@@ -163,7 +200,7 @@ static void close_engines(ph_report *r) {
     ph_ort_library lib;
     if (r->ort && !ph_ort_probe(&lib, NULL)) {
         memcpy(r->sum.ort, lib.release, sizeof r->sum.ort);
-        r->sum.ort_peak = ph_ort_memory_read().peak;
+        r->sum.ort_peak = ph_ort_memory_read().most;
     }
     ph_ort_close(r->ort);
 }

@@ -32,7 +32,11 @@ typedef struct ph_verify_options {
     const char *real_gguf; /* the checkpoint of the cases that do not bring theirs; NULL: skipped */
     /* Of ONNX models.  engine: what is held to the reference, "native" (NULL) or "ort".  against: "ort":
      * instead, every output of both engines, one held to the other. */
-    const char        *engine, *against;
+    const char *engine, *against;
+    /* Of models: the engines that run their parts; NULL: native.  With one of them, kinds of cases that run
+     * no part of a model are skipped; and against may be "native": every value that is seen inside the vision
+     * part is held to the native engine's. */
+    const char        *engine_vision, *engine_language;
     const char *const *ep; /* [n_eps] ORT's execution providers with options: "openvino,device=cpu" */
     size_t             n_eps;
 } ph_verify_options;

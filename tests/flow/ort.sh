@@ -45,7 +45,15 @@ absent() { # NAME PLACE WORDS: said by a command that needs it, and by the list,
     ok "$1: list" test $? = 0 -a ! -s "$D/err"
     ok "$1: listed" grep -qE "^  ort +absent .*$4" "$D/list"
     ok "$1: native" grep -qE "^  native +here" "$D/list"
+    ok "$1: a part of a model" stands_in "$2" "$3"
     ok "$1: json" bash -c "env PINHOLE_ORT='$2' '$P' inspect --engines --json | grep -qF '\"name\":\"ort\",\"is_here\":false,\"reason\":\"'"
+}
+# A part that was asked for on it: native answers, and says why, once; strictly, it is an error.
+ask=(run --image examples/panel1.png -p "what is on the display?")
+stands_in() { # PLACE WORDS
+    PINHOLE_ORT=$1 "$P" "${ask[@]}" --engine vision=ort > "$D/out" 2> "$D/err" || return 1
+    [ "$(cat "$D/out")" = 64 ] || return 1
+    [ "$(wc -l < "$D/err")" = 1 ] && grep -qF "engine ort is not here, native runs its part (" "$D/err" && grep -qF -- "$2" "$D/err"
 }
 fake old.so '"1.4.0"'
 fake two.so '"2.0.1"'
@@ -67,6 +75,12 @@ absent "no file" "$D/nothing.so" "PINHOLE_ORT: there is no file" "there is no fi
 absent "an empty folder" "$D/folder" "folder/libonnxruntime.so" "there is no file"
 (cd "$D" && fails 4 "./text.so cannot be loaded" env PINHOLE_ORT=text.so "$P" verify --against ort folder)
 ok "a name in this folder" test $? = 0
+ok "strictly" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" "${ask[@]}" --engine vision=ort --engine-strict
+ok "verify is strict" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" verify --engine vision=ort tests/golden/panel
+ok "json says which ran" bash -c "env PINHOLE_ORT='$D/nothing.so' '$P' run --json -q -p hi -n 1 --engine ort 2>&1 | grep -qF '\"engines\":{\"vision\":\"native\",\"language\":\"native\"}'"
+ok "a part on no engine" fails 2 "no engine 'xyz'" "$P" verify --engine vision=xyz tests/golden/panel
+ok "no such part" fails 2 "parts vision and language, not 'ears'" "$P" verify --engine ears=ort tests/golden/panel
+ok "parts against ort" fails 2 "--engine vision=E --against native" "$P" verify --engine vision=native --against ort tests/golden/panel
 ok "the list too with a model's name" fails 2 "--engines is about the program" "$P" inspect --engines models/panel-vlm
 ok "two lists" fails 2 "one at a time" "$P" inspect --engines --known
 ok "another engine" fails 2 "--engine takes native or ort, not 'xyz'" "$P" verify --engine xyz tests/golden/set
@@ -105,6 +119,50 @@ if "$P" inspect --engines | grep -qF "ONNX Runtime $pinned,"; then # another rel
     ok "both engines" holds 65 "native against ort" "${V[@]}" --against ort tests/golden/set/onnx
     ok "both engines, more operators" holds 279 "native against ort" "${V[@]}" --against ort -t 2 tests/golden/onnx
 fi
+# ---- parts of models ----
+
+parts() { # LEAST FIGURE COMMAND...: as many pass, as many with figures of this name, none fails, some may be skipped
+    local least=$1 figure=$2 n
+    shift 2
+    "$@" > "$D/out" 2>&1
+    n=$(tail -n 1 "$D/out" | sed -nE 's/^([0-9]+) passed, 0 failed, [0-9]+ skipped$/\1/p')
+    [ "${n:-0}" -ge "$least" ] && [ "$(grep -cE "^ok .*$figure" "$D/out")" = "$n" ] && return
+    echo "at least $least should pass: $*"
+    grep -E '^FAILED|passed' "$D/out" | head -n 20
+    return 1
+}
+ok "towers on both engines" parts 32 "  [a-z.0-9]+: ort against native " "${V[@]}" --engine vision=ort --against native tests/golden/set/models
+ok "pictures of the set" parts 30 "" "${V[@]}" --engine vision=ort --filter vlm_ tests/golden/set/models
+ok "a tower that makes vectors" parts 3 "" "${V[@]}" --engine vision=ort tests/golden/set/models/align_siglip
+ok "a tower that hears" parts 1 "" "${V[@]}" --engine vision=ort tests/golden/set/models/speech_whisper
+ok "the built-in model's answers" parts 40 "" "${V[@]}" --engine vision=ort,language=native --filter / tests/golden/panel
+ok "a language part" fails 3 "graph 'language' keeps the state 'kv'" "$P" run -p hi --engine language=ort
+"${V[@]}" --engine language=ort tests/golden/set/models/llm_qwen2_tied > "$D/out" 2>&1
+ok "a language part, verified" grep -qE "^skipped .*keeps the state 'kv'" "$D/out"
+"$P" run --json "${ask[@]:1}" --engine vision=ort > "$D/out" 2> "$D/err"
+ok "which ran" grep -qF '"text":"64",' "$D/out"
+ok "which ran, by name" grep -qF '"engines":{"vision":"ort","language":"native"}' "$D/out"
+ok "without a warning" test ! -s "$D/err"
+# The plan counts the library, weights that were made for it, and what it was seen to take: 4 MB or 5 %.
+planned() { # COMMAND...
+    local predicted measured off
+    "$@" > "$D/out" 2> "$D/err"
+    predicted=$(sed -nE 's/.*"predicted":([0-9]+).*/\1/p' "$D/out") measured=$(sed -nE 's/.*"measured":([0-9]+).*/\1/p' "$D/out")
+    off=$((measured > predicted ? measured - predicted : predicted - measured))
+    [ "${measured:-0}" -gt 0 ] && [ $off -le $((measured / 20 > 4000000 ? measured / 20 : 4000000)) ] && return
+    echo "predicted $predicted, measured $measured: $*"
+    return 1
+}
+if "$P" inspect --engines | grep -qF "ONNX Runtime $pinned," && [ -z "${PINHOLE_ASAN:-}" ]; then
+    for model in models/panel-vlm tests/golden/set/models/vlm_qwen2vl; do
+        ok "$model by the plan" planned "$P" run --json -m $model "${ask[@]:1}" -n 4 --engine vision=ort
+        ok "$model by the plan, no picture" planned "$P" run --json -m $model -p "what is it?" -n 4 --engine vision=ort
+    done
+fi
+"$P" inspect --engine vision=ort > "$D/out" && "$P" inspect --json --engine vision=ort > "$D/list"
+ok "an estimate" grep -qE '^  total +.* an estimate' "$D/out"
+ok "an estimate, json" grep -qF '"estimate":true' "$D/list"
+ok "no estimate" bash -c "'$P' inspect --json | grep -qF '\"estimate\":false'"
 ok "stated without its own source's places" bash -c "! '$P' verify --engine ort --filter batchwise tests/golden/onnx 2>&1 | grep -F onnxruntime_src"
 ok "a provider by name" holds 2 "ort [0-9]" "${V[@]}" --engine ort --ep cpu --filter "model " tests/golden/set/onnx
 ok "a provider that is nowhere" fails 4 "in PINHOLE_ORT" "${V[@]}" --engine ort --ep nowhere tests/golden/set/onnx

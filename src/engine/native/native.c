@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rough constants of a small machine, until route measures: multiply-adds and bytes a microsecond, one step.
- */
-#define MACS_A_US  10000.0
-#define BYTES_A_US 10000.0
-#define STEP_US    3.0
-
 static ph_rc probe(ph_err *err) {
     (void)err;
     return PH_OK;
@@ -37,44 +31,8 @@ static int supports(const ph_graph *g, int node) {
     return node >= 0 && (size_t)node < g->n_nodes && ph_lowering_eval.can(g, node);
 }
 
-static double count(const ph_value *v, const ph_syms *syms) {
-    int64_t n;
-    return ph_shape_count(&v->shape, syms, &n, NULL) ? 0 : (double)n;
-}
-
-static double bytes_of(const ph_value *v, const ph_syms *syms) {
-    if (v->cls != PH_VALUE_CONSTANT) return count(v, syms) * (double)ph_dtype_bytes(v->dtype);
-    return (double)v->storage.plane[PH_PLANE_DATA].n;
-}
-
-/* Products cost their multiply-adds; everything costs the bytes it moves.  A gathered table moves only rows.
- */
 double ph_native_estimate_us(const ph_engine *e, const ph_graph *g, const ph_syms *syms) {
-    double hands = (double)ph_threads_count(e->env.threads), us = 0;
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        const ph_node *n = &g->node[i];
-        double         macs = 0, bytes = 0;
-        int            is_gather = !strcmp(n->op->name, "Gather");
-        for (int k = is_gather; k < n->n_in; k++)
-            if (n->in[k] >= 0) bytes += bytes_of(&g->value[n->in[k]], syms);
-        for (int k = 0; k < n->n_out; k++)
-            if (n->out[k] >= 0) bytes += bytes_of(&g->value[n->out[k]], syms);
-        if (n->n_in > 1 && n->in[1] >= 0 && n->n_out > 0 && n->out[0] >= 0) {
-            const ph_value *w = &g->value[n->in[1]], *x = &g->value[n->in[0] < 0 ? n->in[1] : n->in[0]];
-            double          y = count(&g->value[n->out[0]], syms);
-            if (!strcmp(n->op->name, "Linear")) macs = y * (double)w->shape.dim[1].mul;
-            if (!strcmp(n->op->name, "Conv")) macs = y * count(w, syms) / (double)w->shape.dim[0].mul;
-            if (!strcmp(n->op->name, "Attention") &&
-                x->shape.rank > 1) { /* every query meets every key, twice */
-                int64_t keys = 0;
-                if (!ph_dim_eval(w->shape.dim[w->shape.rank - 2], syms, &keys, NULL))
-                    macs = 2 * y * (double)keys;
-            }
-        }
-        us +=
-            STEP_US + (macs / MACS_A_US > bytes / BYTES_A_US ? macs / MACS_A_US / hands : bytes / BYTES_A_US);
-    }
-    return us;
+    return ph_engine_estimate_us(g, syms, ph_threads_count(e->env.threads));
 }
 
 static int buffer_of(const ph_native *p, int value) {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_CHUNK = 1 << 14, PAGE = 4096 };
+enum { ARENA_CHUNK = 1 << 14 };
 
 static const ph_lowering *const lowerings[] = {
 #define PH_LOWERING(name) &ph_lowering_##name,
@@ -259,45 +259,12 @@ static void merge_in_place(ph_native *p) {
     }
 }
 
-/* ---- weights in whole pages ---- */
-
-static int is_table_only(const ph_builder *b, int value) {
-    for (int i = 0; i < ph_build_n_uses(b, value); i++) {
-        const ph_node *n = &b->g->node[ph_build_use(b, value, i)];
-        if (strcmp(n->op->name, "Gather") || n->in[0] != value) return 0;
-    }
-    return 1;
-}
-
-static size_t add_planes(ph_range *r, const ph_storage *s) {
-    size_t n = 0;
-    for (int k = 0; k < s->n_planes; k++) {
-        if (!s->plane[k].bytes || !s->plane[k].n) continue;
-        uintptr_t at = (uintptr_t)s->plane[k].bytes;
-        r[n++] = (ph_range){at, at + s->plane[k].n};
-    }
-    return n;
-}
-
 static ph_rc count_weights(ph_builder *b, ph_err *err) {
-    const ph_graph *g = b->g;
-    ph_native      *p = b->p;
-    ph_range       *r = malloc((g->n_values * PH_N_PLANES + 1) * sizeof *r), table[PH_N_PLANES];
-    size_t          n = 0;
-    if (!r) return PH_FAIL(err, PH_ENOMEM, "%zu weights", g->n_values);
-    for (size_t v = 0; v < g->n_values; v++) {
-        const ph_value *value = &g->value[v];
-        if (value->cls != PH_VALUE_CONSTANT || !ph_build_n_uses(b, (int)v)) continue;
-        if (!is_table_only(b, (int)v)) {
-            n += add_planes(&r[n], &value->storage);
-            continue;
-        }
-        p->table += PAGE * ph_pages_touched(table, add_planes(table, &value->storage));
-        for (int k = 0; k < value->storage.n_planes; k++) /* a row may straddle one border more */
-            p->table_row += ph_round_up(value->storage.plane[k].row_stride, PAGE) + PAGE;
-    }
-    p->weights = PAGE * ph_pages_touched(r, n);
-    free(r);
+    ph_need need = {0};
+    PH_TRY(ph_engine_weigh(b->g, &need, err));
+    b->p->weights = need.weights;
+    b->p->table = need.table;
+    b->p->table_row = need.table_row;
     return PH_OK;
 }
 

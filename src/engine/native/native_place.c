@@ -92,16 +92,6 @@ static ph_rc place_all(const ph_native *p, const int64_t *size, ph_life *life, s
     return PH_OK;
 }
 
-static ph_rc is_within(const ph_native *p, const ph_syms *syms, const ph_syms *most, const char *what,
-                       ph_err *err) {
-    for (int i = 0; i < PH_N_SYMS; i++)
-        if (syms->at[i] > most->at[i] || syms->at[i] < 0)
-            return PH_FAIL(err, PH_ELIMIT, "graph '%s': %c = %lld, %s for at most %lld",
-                           ph_native_graph(p)->name, ph_sym_letters[i], (long long)syms->at[i], what,
-                           (long long)most->at[i]);
-    return PH_OK;
-}
-
 ph_rc ph_native_need(const ph_program *program, const ph_syms *syms, ph_need *out, size_t *scratch,
                      ph_err *err) {
     const ph_native *p = (const ph_native *)program;
@@ -111,7 +101,7 @@ ph_rc ph_native_need(const ph_program *program, const ph_syms *syms, ph_need *ou
     size_t          *order = malloc((p->n_buffers + 1) * sizeof *order);
     ph_rc            rc = PH_OK;
     if (!size || !life || !order) rc = PH_FAIL(err, PH_ENOMEM, "a plan of %zu buffers", p->n_buffers);
-    if (!rc) rc = is_within(p, syms, &p->base.max, "compiled", err);
+    if (!rc) rc = ph_engine_within(p->base.graph, syms, &p->base.max, "compiled", err);
     if (!rc) rc = ph_native_sizes(p, syms, size, err);
     if (!rc) rc = place_all(p, size, life, order, &at, err);
     free(size);
@@ -133,7 +123,7 @@ ph_rc ph_native_need(const ph_program *program, const ph_syms *syms, ph_need *ou
 static ph_rc place_for(ph_native *p, const ph_syms *syms, ph_err *err) {
     if (p->is_placed && !memcmp(&p->bound, syms, sizeof *syms)) return PH_OK;
     p->is_placed = 0;
-    PH_TRY(is_within(p, syms, &p->base.max, "compiled", err));
+    PH_TRY(ph_engine_within(p->base.graph, syms, &p->base.max, "compiled", err));
     PH_TRY(ph_native_sizes(p, syms, p->size, err));
     PH_TRY(place_all(p, p->size, p->life, p->order, &p->places, err));
     for (size_t i = 0; i < p->n_buffers; i++) {

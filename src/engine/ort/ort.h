@@ -33,6 +33,7 @@ ph_rc ph_ort_probe(ph_ort_library *out, ph_err *err);
  * bound. Of all sessions of this process. */
 typedef struct ph_ort_memory {
     size_t   now, peak; /* bytes; peak since ph_ort_memory_mark */
+    size_t   most;      /* the peak of this process */
     uint64_t allocations;
     uint64_t refused; /* that malloc, or the limit, did not give */
 } ph_ort_memory;

@@ -14,7 +14,7 @@
 enum { LEAD = 64 }; /* ORT wants this alignment */
 
 static struct count {
-    atomic_size_t        now, peak, limit;
+    atomic_size_t        now, peak, most, limit;
     atomic_uint_fast64_t allocations, refused;
 } count;
 
@@ -32,6 +32,11 @@ static int has_room(size_t now) {
     return !limit || now <= limit;
 }
 
+static void lift(atomic_size_t *peak, size_t to) {
+    size_t was = atomic_load(peak);
+    while (to > was && !atomic_compare_exchange_weak(peak, &was, to)) {}
+}
+
 static void *alloc(ort_allocator *a, size_t n) {
     (void)a;
     if (n > SIZE_MAX / 2) return refuse();
@@ -44,8 +49,8 @@ static void *alloc(ort_allocator *a, size_t n) {
     }
     memcpy(block, &whole, sizeof whole);
     atomic_fetch_add(&count.allocations, 1);
-    size_t peak = atomic_load(&count.peak);
-    while (now > peak && !atomic_compare_exchange_weak(&count.peak, &peak, now)) {}
+    lift(&count.peak, now);
+    lift(&count.most, now);
     return block + LEAD;
 }
 
@@ -72,8 +77,11 @@ ort_allocator *ph_ort_allocator(const ph_ort_api *api, ort_place *where) {
 }
 
 ph_ort_memory ph_ort_memory_read(void) {
-    return (ph_ort_memory){atomic_load(&count.now), atomic_load(&count.peak), atomic_load(&count.allocations),
-                           atomic_load(&count.refused)};
+    return (ph_ort_memory){.now = atomic_load(&count.now),
+                           .peak = atomic_load(&count.peak),
+                           .most = atomic_load(&count.most),
+                           .allocations = atomic_load(&count.allocations),
+                           .refused = atomic_load(&count.refused)};
 }
 
 void ph_ort_memory_mark(void) {

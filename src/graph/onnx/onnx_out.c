@@ -109,11 +109,17 @@ static void put_inputs(ph_oo *o) {
     if (o->batch && !o->rows) ph_oo_fail(o, PH_EUNSUP, "graph %s has a cache, and no input rows", o->g->name);
 }
 
+static int is_also(const ph_oo *o, size_t value) {
+    for (size_t i = 0; i < o->how->n_also; i++)
+        if ((size_t)o->how->also[i] == value) return 1;
+    return 0;
+}
+
 static void put_outputs(ph_oo *o) {
     ph_onnx_dim dim[PH_RANK_MAX];
     for (size_t i = 0; i < o->g->n_values && !o->rc; i++) {
         const ph_value *v = &o->g->value[i];
-        if (!v->is_output) continue;
+        if (!v->is_output && !is_also(o, i)) continue;
         if (v->cls == PH_VALUE_CONSTANT) ph_oo_fail(o, PH_EUNSUP, "output %.100s is a constant", v->name);
         ph_oo_put_output(o, v->name, ph_oo_type(v->dtype), dim, dims_of(o, &v->shape, dim));
     }
@@ -121,17 +127,18 @@ static void put_outputs(ph_oo *o) {
 
 /* ---- the whole ---- */
 
-static void put_nodes(ph_oo *o) {
-    for (size_t i = 0; i < o->g->n_nodes && !o->rc; i++) {
-        const ph_node *n = &o->g->node[i];
-        o->node = n;
-        o->n_temps = 0;
-        if (n->op->onnx)
-            n->op->onnx(o, n);
-        else
-            ph_oo_plain(o, n);
-    }
+static void put_node(ph_oo *o, const ph_node *n) {
+    o->node = n;
+    o->n_temps = 0;
+    if (n->op->onnx)
+        n->op->onnx(o, n);
+    else
+        ph_oo_plain(o, n);
     o->node = NULL;
+}
+
+static void put_nodes(ph_oo *o) {
+    for (size_t i = 0; i < o->g->n_nodes && !o->rc; i++) put_node(o, &o->g->node[i]);
 }
 
 static void take_names(ph_oo *o) {
@@ -173,20 +180,57 @@ static ph_rc export(ph_oo *o, ph_err *err) {
     return x->scratch ? PH_OK : PH_FAIL(err, PH_ENOMEM, "a row of %zu numbers", x->scratch_max);
 }
 
-ph_rc ph_onnx_export(ph_onnx_exported *x, const ph_graph *g, const ph_onnx_export_how *how, ph_err *err) {
+static ph_rc begin(ph_oo *o, ph_onnx_exported *x, const ph_graph *g, const ph_onnx_export_how *how,
+                   ph_err *err) {
     static const ph_onnx_export_how usual = {0};
-    ph_oo                           o = {.g = g, .how = how ? how : &usual, .x = x};
     *x = (ph_onnx_exported){.producer = {ph_oo_make_rows, x}};
-    o.opset = o.how->opset ? o.how->opset : PH_ONNX_OUT_OPSET;
-    if (o.opset < PH_ONNX_OUT_OPSET_MIN || o.opset > PH_ONNX_OUT_OPSET_MAX)
-        return PH_FAIL(err, PH_EUSAGE, "opset %" PRId64 " is not written; %d to %d are", o.opset,
+    *o = (ph_oo){.g = g, .how = how ? how : &usual, .x = x};
+    o->opset = o->how->opset ? o->how->opset : PH_ONNX_OUT_OPSET;
+    if (o->opset < PH_ONNX_OUT_OPSET_MIN || o->opset > PH_ONNX_OUT_OPSET_MAX)
+        return PH_FAIL(err, PH_EUSAGE, "opset %" PRId64 " is not written; %d to %d are", o->opset,
                        PH_ONNX_OUT_OPSET_MIN, PH_ONNX_OUT_OPSET_MAX);
-    x->writer.opset = o.opset;
-    x->writer.ir_version = ir_of(o.opset);
-    ph_rc rc = export(&o, err);
-    tdestroy(o.taken, nothing);
-    tdestroy(o.once, nothing);
-    if (rc) ph_onnx_exported_close(x);
+    x->writer.opset = o->opset;
+    x->writer.ir_version = ir_of(o->opset);
+    return PH_OK;
+}
+
+static void end(ph_oo *o, ph_rc rc) {
+    tdestroy(o->taken, nothing);
+    tdestroy(o->once, nothing);
+    if (rc) ph_onnx_exported_close(o->x);
+}
+
+ph_rc ph_onnx_export(ph_onnx_exported *x, const ph_graph *g, const ph_onnx_export_how *how, ph_err *err) {
+    ph_oo o;
+    ph_rc rc = begin(&o, x, g, how, err);
+    if (!rc) rc = export(&o, err);
+    end(&o, rc);
+    return rc;
+}
+
+/* Its inputs are taken to be there; nothing is read of weights but how they are stored. */
+static ph_rc try_node(ph_oo *o, const ph_node *n, ph_err *err) {
+    PH_TRY(open_tables(o, err));
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i] < 0) continue;
+        const ph_value *v = &o->g->value[n->in[i]];
+        if (v->cls == PH_VALUE_STATE)
+            return PH_FAIL(err, PH_EUNSUP, "node %.100s keeps the state %.60s", n->name, v->name);
+        if (v->cls != PH_VALUE_CONSTANT) o->name[n->in[i]] = v->name;
+    }
+    put_node(o, n);
+    if (o->rc && err) *err = o->err;
+    return o->rc;
+}
+
+ph_rc ph_onnx_export_try(const ph_graph *g, int node, const ph_onnx_export_how *how, ph_err *err) {
+    ph_onnx_exported x;
+    ph_oo            o;
+    if (node < 0 || (size_t)node >= g->n_nodes)
+        return PH_FAIL(err, PH_EUSAGE, "node %d of %zu", node, g->n_nodes);
+    ph_rc rc = begin(&o, &x, g, how, err);
+    if (!rc) rc = try_node(&o, &g->node[node], err);
+    end(&o, 1);
     return rc;
 }
 

@@ -31,6 +31,11 @@ typedef struct ph_onnx_export_how {
     const char *const *symbol;     /* [PH_N_SYMS] names for symbols; NULL, or NULL inside: their letters */
     int                is_flat; /* products as Gemm over matrices, so that weights are read where they lie */
     int                has_no_past; /* the cache begins empty and is not wanted: encoders of text */
+    /* Matrices of halves, and stored types without a form in ONNX, are written as f32: for an engine that
+     * would make floats of them anyway, and keep both. */
+    int        is_float;
+    const int *also; /* [n_also] values that become outputs beside the graph's own: those that are watched */
+    size_t     n_also;
 } ph_onnx_export_how;
 
 struct ph_onnx_made;
@@ -49,5 +54,8 @@ typedef struct ph_onnx_exported {
  * form in this opset, named with its node or weight; PH_ELIMIT; PH_ENOMEM. */
 ph_rc ph_onnx_export(ph_onnx_exported *x, const ph_graph *g, const ph_onnx_export_how *how, ph_err *err);
 void  ph_onnx_exported_close(ph_onnx_exported *x); /* accepts a zeroed one */
+
+/* Has this node a form, with its attributes and stored weights?  Errors: as ph_onnx_export. */
+ph_rc ph_onnx_export_try(const ph_graph *g, int node, const ph_onnx_export_how *how, ph_err *err);
 
 #endif

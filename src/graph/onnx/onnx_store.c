@@ -313,11 +313,12 @@ const char *ph_oo_weight(ph_oo *o, const ph_value *v) {
     if (!s->form && v->dtype != PH_F32) return whole_numbers(o, v);
     if (z.rank > 1 && o->how->has_type) return floats(o, v, o->how->type);
     if (!s->form && (s->dtype == PH_F32 || s->dtype == PH_F16 || s->dtype == PH_BF16))
-        return floats(o, v, z.rank > 1 ? s->dtype : PH_F32);
+        return floats(o, v, z.rank > 1 && !o->how->is_float ? s->dtype : PH_F32);
     if (!s->form && s->dtype == PH_F64) return floats(o, v, PH_F32);
     if (!s->form && (s->dtype == PH_Q8_0 || s->dtype == PH_Q4_0)) return blocks(o, v);
     if (is_by_channel(v)) return by_channel(o, v);
     if (z.rank < 2) return floats(o, v, PH_F32);
+    if (o->how->is_float) return floats(o, v, PH_F32);
     if (o->how->is_widened) return floats(o, v, PH_F16);
     ph_oo_fail(
         o, PH_EUNSUP,

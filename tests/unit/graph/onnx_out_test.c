@@ -169,12 +169,14 @@ void test_onnx_out_weights(void) {
 /* Other types are refused by the weight's name, or become f16 on request, or what all matrices become. */
 void test_onnx_out_widened(void) {
     ph_arena                 arena = {0};
-    const ph_onnx_export_how plain = {0}, wide = {.is_widened = 1}, all = {.has_type = 1, .type = PH_F32};
+    const ph_onnx_export_how plain = {0}, wide = {.is_widened = 1}, all = {.has_type = 1, .type = PH_F32},
+                             engine = {.opset = 21, .is_float = 1, .is_flat = 1};
     CHECK(!ph_arena_open_growing(&arena, 1 << 16, NULL));
     ph_storage q4_1 = packed(PH_Q4_1, &arena), iq4_nl = packed(PH_IQ4_NL, &arena);
     expect_linear(q4_1, "Q4_1", &plain, PH_EUNSUP);
     expect_linear(iq4_nl, "IQ4_NL", &plain, PH_EUNSUP);
     expect_linear(iq4_nl, "IQ4_NL as f32", &all, PH_OK);
+    expect_linear(iq4_nl, "IQ4_NL for an engine", &engine, PH_OK);
     expect_linear(n_bits(4, &arena), "4 bits as f32", &all, PH_OK);
     float large[N * K] = {0};
     large[K + 3] = -70000;
@@ -287,4 +289,40 @@ void test_onnx_out_refuses(void) {
     refuse("LpPool", pool, 2, PH_F32, 17, PH_EUNSUP, "dilations");
     refuse("LpPool", pool, 2, PH_F32, 18, PH_OK, "");
     refuse("ReduceMax", NULL, 0, PH_BOOL, 18, PH_EUNSUP, "the.node");
+}
+
+static const ph_onnx_stored *stored(const trip *t, const char *name) {
+    for (size_t i = 0; i < t->x.writer.n_weights; i++)
+        if (!strcmp(t->x.writer.weight[i].name, name)) return &t->x.writer.weight[i];
+    return NULL;
+}
+
+/* For an engine halves become floats, values that are watched outputs; a node is tried by itself. */
+void test_onnx_out_engine(void) {
+    ph_onnx_export_how how = {.opset = 21, .is_flat = 1};
+    ph_arena           arena = {0};
+    trip               t;
+    CHECK(!ph_arena_open_growing(&arena, 4096, NULL));
+    for (how.is_float = 0; how.is_float < 2; how.is_float++) {
+        ph_graph *g;
+        CHECK(!ph_graph_open(&g, "test", NULL));
+        int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, GH_S(R), GH_D(K)));
+        int w = ph_graph_weight(g, "w", ph_shape_of(2, GH_D(N), GH_D(K)), packed(PH_F16, &arena));
+        int y = ph_graph_node(g, "Linear", PH_IN(x, w), PH_NO_ATTRS, "inside");
+        ph_graph_output(g, ph_graph_node(g, "Relu", PH_IN(y), PH_NO_ATTRS, "z"), "z");
+        CHECK(!ph_graph_finish(g, NULL));
+        for (int i = 0; i < (int)g->n_nodes; i++) CHECK(!ph_onnx_export_try(g, i, &how, NULL));
+        CHECK(ph_onnx_export_try(g, -1, &how, NULL) == PH_EUSAGE);
+        CHECK(ph_onnx_export_try(g, (int)g->n_nodes, &how, NULL) == PH_EUSAGE);
+        how.also = &y;
+        how.n_also = 1;
+        CHECK_SAY(!there_and_back(&t, g, &how), "%s", t.err.msg);
+        int seen = ph_graph_find(t.back.graph, "inside");
+        CHECK(seen >= 0 && t.back.graph->value[seen].is_output);
+        const ph_onnx_stored *s = stored(&t, "w");
+        CHECK(s && ph_onnx_dtype(s->type) == (how.is_float ? PH_F32 : PH_F16));
+        done(&t);
+        ph_graph_close(g);
+    }
+    ph_arena_close(&arena);
 }

@@ -1,0 +1,245 @@
+/* ort_compile.c - a graph becomes a session: written as ONNX in memory, its weights shared with the map.
+ *
+ * f32, bytes by channel and n-bit blocks are read where they lie.  Halves and types without a form in ONNX
+ * become f32 once, blocks of GGUF become the planes of DequantizeLinear once: memory of ours, counted as the
+ * engine's.  ORT packs no weight for speed: that would be a second copy, for rows that are many anyway.
+ */
+#include "engine/ort/ort_engine.h"
+
+#include "base/mem.h"
+#include "formats/onnx.h"
+#include "graph/onnx/onnx_out.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SHARED_ABOVE = 1024, /* bytes; smaller weights are in the model, which ORT copies */
+    /* Pages of ORT's code that opening and running first touch, and the least that a session's tables and its
+     * threads' heaps take: as found with release 1.32 on x86-64. */
+    CODE_BYTES = 9 << 20,
+    TABLES_BYTES = 1 << 20,
+};
+
+/* ---- what it is asked for ---- */
+
+static ph_rc check_states(const ph_graph *g, ph_err *err) {
+    for (size_t i = 0; i < g->n_values; i++)
+        if (g->value[i].cls == PH_VALUE_STATE)
+            return PH_FAIL(
+                err, PH_EUNSUP,
+                "graph '%s' keeps the state '%s' from run to run, and parts on engine ort begin anew "
+                "with each: leave it to native (--engine vision=ort)",
+                g->name, g->value[i].name);
+    return PH_OK;
+}
+
+/* Values that a node makes: those that a tap sees become outputs. */
+static ph_rc check_taps(const ph_graph *g, const ph_compile *how, ph_err *err) {
+    for (size_t i = 0; i < how->n_taps; i++) {
+        int v = how->tap[i].value;
+        if (v < 0 || (size_t)v >= g->n_values)
+            return PH_FAIL(err, PH_EUSAGE, "tap %zu: value %d of %zu", i, v, g->n_values);
+        if (g->value[v].cls != PH_VALUE_TEMP || g->value[v].dtype != PH_F32)
+            return PH_FAIL(err, PH_EUSAGE, "tap %zu: '%s' is no array of f32 that a run makes", i,
+                           g->value[v].name);
+    }
+    return PH_OK;
+}
+
+static int by_maker(const ph_graph *g, const ph_tap *a, const ph_tap *b) {
+    return g->value[a->value].producer > g->value[b->value].producer;
+}
+
+static ph_rc keep_taps(ph_ort_program *p, const ph_compile *how, ph_err *err) {
+    PH_TRY(check_taps(p->base.graph, how, err));
+    p->tap = calloc(how->n_taps + 1, sizeof *p->tap);
+    if (!p->tap) return PH_FAIL(err, PH_ENOMEM, "%zu taps", how->n_taps);
+    for (size_t i = 0; i < how->n_taps; i++) {
+        size_t k = p->n_taps++;
+        for (; k && by_maker(p->base.graph, &p->tap[k - 1], &how->tap[i]); k--) p->tap[k] = p->tap[k - 1];
+        p->tap[k] = how->tap[i];
+    }
+    return PH_OK;
+}
+
+static int is_tapped(const ph_ort_program *p, int value) {
+    for (size_t i = 0; i < p->n_taps; i++)
+        if (p->tap[i].value == value) return 1;
+    return 0;
+}
+
+static int is_in(const int *list, size_t n, int value) {
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == value) return 1;
+    return 0;
+}
+
+static ph_rc list_ports(ph_ort_program *p, const ph_compile *how, ph_err *err) {
+    const ph_graph *g = p->base.graph;
+    p->port = calloc(g->n_values + 1, sizeof *p->port);
+    if (!p->port) return PH_FAIL(err, PH_ENOMEM, "inputs and outputs of graph %s", g->name);
+    for (int is_input = 1; is_input >= 0; is_input--)
+        for (size_t i = 0; i < g->n_values; i++) {
+            const ph_value *v = &g->value[i];
+            int             id = (int)i, is_made = v->cls == PH_VALUE_TEMP;
+            if (is_input ? v->cls != PH_VALUE_INPUT : !is_made || !(v->is_output || is_tapped(p, id)))
+                continue;
+            p->port[p->n_ports++] = (ph_ort_port){
+                .value = id, .is_input = is_input, .is_lent = is_input && is_in(how->lent, how->n_lent, id)};
+        }
+    for (size_t i = 0; i < how->n_lent; i++)
+        if (how->lent[i] < 0 || (size_t)how->lent[i] >= g->n_values ||
+            g->value[how->lent[i]].cls != PH_VALUE_INPUT)
+            return PH_FAIL(err, PH_EUSAGE, "value %d is to be lent, and is no input", how->lent[i]);
+    return PH_OK;
+}
+
+/* ---- weights ---- */
+
+static size_t item_of(int type) {
+    ph_dtype t = ph_onnx_dtype(type);
+    return t == PH_N_DTYPES ? 1 : ph_dtype_bytes(t);
+}
+
+/* Memory that the session reads for as long as it stands becomes the program's. */
+static void *keep(ph_ort_program *p, void *bytes) {
+    p->made[p->n_made++] = bytes;
+    return bytes;
+}
+
+/* Where runs read weight s: where it lies, unless it is made for this or lies askew. */
+static ph_rc place_weight(ph_ort_program *p, ph_onnx_shared *s, ph_ort_weight *out, ph_err *err) {
+    const ph_onnx_stored *w = s->weight;
+    void                 *data;
+    memcpy(&data, &s->bytes, sizeof data);
+    if (s->is_owned) {
+        s->is_owned = 0;
+        keep(p, data);
+    } else if ((uintptr_t)data % item_of(w->type)) {
+        void *copy = malloc(w->n_bytes);
+        if (!copy) return PH_FAIL(err, PH_ENOMEM, "%zu bytes of weight %.100s", w->n_bytes, w->name);
+        data = memcpy(keep(p, copy), data, w->n_bytes);
+    }
+    *out = (ph_ort_weight){w->name, {.type = w->type, .rank = w->rank, .data = data, .bytes = w->n_bytes}};
+    if (w->rank > PH_ORT_RANK_MAX) return PH_FAIL(err, PH_ELIMIT, "weight %.100s: rank %d", w->name, w->rank);
+    for (int i = 0; i < w->rank; i++) out->array.dim[i] = w->dim[i];
+    return PH_OK;
+}
+
+static ph_rc open_session(ph_ort_program *p, ph_onnx_memory *m, ph_ort_weight *weight, ph_err *err) {
+    for (size_t i = 0; i < m->n_shared; i++) PH_TRY(place_weight(p, &m->shared[i], &weight[i], err));
+    const ph_ort_model model = {.name = p->base.graph->name,
+                                .bytes = m->model,
+                                .n = m->n,
+                                .weight = weight,
+                                .n_weights = m->n_shared};
+    const ph_ort_how   how = {.is_lean = 1, .is_exact = p->base.engine->env.is_exact};
+    return ph_ort_session_open(&p->session, ph_ort_engine_of(&p->base)->ort, &model, &how, err);
+}
+
+static ph_rc open_with(ph_ort_program *p, ph_onnx_exported *x, ph_err *err) {
+    ph_onnx_memory m;
+    PH_TRY(ph_onnx_write_memory(&m, &x->writer, &x->producer, SHARED_ABOVE, err));
+    ph_ort_weight *weight = calloc(m.n_shared + 1, sizeof *weight);
+    p->made = calloc(m.n_shared + 1, sizeof *p->made);
+    ph_rc rc = weight && p->made ? PH_OK : PH_FAIL(err, PH_ENOMEM, "%zu weights", m.n_shared);
+    if (!rc) rc = open_session(p, &m, weight, err);
+    free(weight);
+    ph_onnx_memory_close(&m);
+    return rc;
+}
+
+static ph_rc find_ports(ph_ort_program *p, ph_err *err) {
+    for (size_t i = 0; i < p->n_ports; i++) {
+        ph_ort_port *port = &p->port[i];
+        const char  *name = p->base.graph->value[port->value].name;
+        int at = port->is_input ? ph_ort_find_input(p->session, name) : ph_ort_find_output(p->session, name);
+        if (at < 0) return PH_FAIL(err, PH_EBUG, "the session has no value %.100s", name);
+        port->at = (size_t)at;
+    }
+    return PH_OK;
+}
+
+/* ---- what stands ---- */
+
+/* Bytes of weights that are made for ORT, and of those that are in the model, which it copies; *all: of all
+ * that it is given, which it copies for as long as it opens. */
+static size_t made_bytes(const ph_onnx_writer *w, size_t *all) {
+    size_t n = 0;
+    *all = 0;
+    for (size_t i = 0; i < w->n_weights; i++) {
+        *all += w->weight[i].n_bytes;
+        if (!w->weight[i].bytes || w->weight[i].n_bytes <= SHARED_ABOVE) n += w->weight[i].n_bytes;
+    }
+    return n;
+}
+
+/* What opening added to the process beside pages of files, and what is known to be there at least. */
+static void count_fixed(ph_ort_program *p, const ph_onnx_exported *x, size_t anon_before) {
+    ph_ort_engine *e = ph_ort_engine_of(&p->base);
+    size_t         known = made_bytes(&x->writer, &p->opening) + TABLES_BYTES;
+    ph_mem         now;
+    if (p->session && ph_mem_read(&now) && now.rss_anon > anon_before + known)
+        known = now.rss_anon - anon_before;
+    p->fixed = known + sizeof *p;
+    if (e->is_charged) return;
+    e->is_charged = 1;
+    p->fixed += e->bytes + CODE_BYTES;
+}
+
+static ph_rc build(ph_ort_program *p, const ph_compile *how, ph_err *err) {
+    ph_onnx_export_how as = PH_ORT_EXPORT_HOW;
+    ph_onnx_exported   x;
+    ph_mem             before;
+    int               *also = calloc(how->n_taps + 1, sizeof *also);
+    if (!also) return PH_FAIL(err, PH_ENOMEM, "%zu taps", how->n_taps);
+    for (size_t i = 0; i < p->n_taps; i++) also[i] = p->tap[i].value;
+    as.also = also;
+    as.n_also = p->n_taps;
+    ph_mem_read(&before);
+    ph_rc rc = ph_onnx_export(&x, p->base.graph, &as, err);
+    free(also);
+    PH_TRY(rc);
+    if (!how->is_plan_only) rc = open_with(p, &x, err);
+    if (!rc && p->session) rc = find_ports(p, err);
+    if (!rc && p->session) malloc_trim(0); /* what ORT needed while it read the model */
+    if (!rc) count_fixed(p, &x, before.rss_anon);
+    ph_onnx_exported_close(&x);
+    return rc;
+}
+
+ph_rc ph_ort_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out, ph_err *err) {
+    *out = NULL;
+    PH_TRY(check_states(g, err));
+    ph_ort_program *p = calloc(1, sizeof *p);
+    if (!p) return PH_FAIL(err, PH_ENOMEM, "a program");
+    p->base = (ph_program){.engine = e, .graph = g, .max = how->max};
+    ph_rc rc = keep_taps(p, how, err);
+    if (!rc) rc = list_ports(p, how, err);
+    if (!rc) rc = ph_engine_weigh(g, &p->weights, err);
+    if (!rc) rc = build(p, how, err);
+    if (!rc) { /* the largest sizes must at least be countable */
+        ph_need need;
+        size_t  scratch;
+        rc = ph_ort_need(&p->base, &how->max, &need, &scratch, err);
+    }
+    if (rc) {
+        ph_ort_close_program(&p->base);
+        return ph_note(err, rc, "while compiling graph '%s' for engine ort", g->name);
+    }
+    *out = &p->base;
+    return PH_OK;
+}
+
+void ph_ort_close_program(ph_program *program) {
+    ph_ort_program *p = (ph_ort_program *)program;
+    if (!p) return;
+    ph_ort_session_close(p->session); /* before the weights that it reads */
+    for (size_t i = 0; i < p->n_made; i++) free(p->made[i]);
+    free(p->made);
+    free(p->port);
+    free(p->tap);
+    free(p);
+}

@@ -1,0 +1,414 @@
+/* ort_engine_test.c - the row "ort" of the table: parts of our graphs on ONNX Runtime, over the plan's
+ * memory.
+ *
+ * Where the library is not here, tests that run something say so and are over.
+ */
+#include "engine/bare.h"
+#include "engine/ort/ort_engine.h"
+#include "tests/unit/engine/engine_help.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define HAS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_TSAN 1
+#endif
+#endif
+
+enum { WIDE = 256, OUT = 96, ROWS = 20 };
+
+static ph_rc open_engine(eh_run *r, int threads, ph_err *err) {
+    *r = (eh_run){0};
+    ph_kernels_init(&r->kernels, 0);
+    CHECK(!ph_threads_open(&r->threads, threads, NULL));
+    const ph_engine_env env = {
+        .threads = r->threads, .kernels = &r->kernels, .is_exact = 1, .trace = eh_trace};
+#ifdef HAS_TSAN
+    (void)env;
+    return PH_FAIL(err, PH_EMACHINE, "ThreadSanitizer does not know what its threads do");
+#else
+    return ph_engine_ort.open(&r->engine, &env, err);
+#endif
+}
+
+static int open_ort(const char *test, eh_run *r, int threads) {
+    ph_err err = {0};
+    ph_rc  rc = open_engine(r, threads, &err);
+    CHECK_SAY(!rc || rc == PH_EMACHINE, "%s", err.msg);
+    if (!rc) return 1;
+    printf("%s: skipped: %s\n", test, err.msg);
+    eh_close(r);
+    return 0;
+}
+
+static int compile(eh_run *r, const ph_graph *g, const ph_compile *how) {
+    ph_err err = {0};
+    ph_rc  rc = ph_engine_ort.compile(r->engine, g, how, &r->program, &err);
+    CHECK_SAY(!rc, "%s: %s / %s", ph_rc_name(rc), err.msg, err.n_notes ? err.note[0] : "");
+    return !rc;
+}
+
+static ph_syms rows_of(int64_t n) {
+    return eh_syms(0, 0, 0, 0, n);
+}
+
+/* y = Gelu(LayerNorm(x) w^T + b), of N rows; w stored as t. */
+static ph_graph *graph_of(eh_store *s, ph_dtype t) {
+    ph_graph *g;
+    ph_err    err = {0};
+    ph_dim    n = ph_dim_sym(PH_SYM_N), wide = ph_dim_of(WIDE), out = ph_dim_of(OUT);
+    CHECK(!ph_graph_open(&g, "vision", NULL));
+    int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, n, wide));
+    int gain = eh_weight(g, s, "gain", ph_shape_of(1, wide), PH_F32, 1, 0.2f, 0);
+    int w = t == PH_I8 ? eh_bytes(g, s, "w", OUT, WIDE, PH_F32)
+                       : eh_weight(g, s, "w", ph_shape_of(2, out, wide), t, 0, 0.3f, 0);
+    int b = eh_weight(g, s, "b", ph_shape_of(1, out), PH_F32, 0, 0.3f, 0);
+    int y = ph_graph_node(g, "LayerNormalization", PH_IN(x, gain), PH_ATTRS(PH_INT("axis", -1)), "normed");
+    y = ph_graph_node(g, "Linear", PH_IN(y, w, b), PH_NO_ATTRS, "product");
+    ph_graph_output(g, ph_graph_node(g, "Gelu", PH_IN(y), PH_NO_ATTRS, "bent"), "y");
+    CHECK_SAY(!ph_graph_finish(g, &err), "%s", err.msg);
+    return g;
+}
+
+/* One node from the input to the output. */
+static ph_graph *short_graph(void) {
+    ph_graph *g;
+    CHECK(!ph_graph_open(&g, "vision", NULL));
+    int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, ph_dim_sym(PH_SYM_N), ph_dim_of(WIDE)));
+    ph_graph_output(g, ph_graph_node(g, "Relu", PH_IN(x), PH_NO_ATTRS, "bent"), "y");
+    CHECK(!ph_graph_finish(g, NULL));
+    return g;
+}
+
+static float *at(const eh_run *r, const char *name) {
+    return r->engine->def->buffer(r->program, ph_graph_find(r->program->graph, name));
+}
+
+/* What the native engine makes of x, by floats. */
+static void native(const ph_graph *g, const float *x, int64_t n, const char *name, float *out, size_t n_out) {
+    ph_bare b;
+    ph_err  err = {0};
+    ph_syms syms = rows_of(n);
+    CHECK_SAY(!ph_bare_open(&b, g, &syms, 1, 0, &err), "%s", err.msg);
+    memcpy(ph_bare_buffer(&b, "x"), x, (size_t)n * WIDE * sizeof *x);
+    CHECK(!ph_bare_run(&b, NULL));
+    memcpy(out, ph_bare_buffer(&b, name), n_out * sizeof *out);
+    ph_bare_close(&b);
+}
+
+/* ---- which nodes ---- */
+
+void test_ort_row(void) {
+    eh_store  s;
+    eh_lm     m = eh_lm_small;
+    ph_graph *g;
+    int       n_without = 0;
+    CHECK(ph_engine_find("ort") == &ph_engine_ort);
+    eh_store_open(&s);
+    g = graph_of(&s, PH_Q4_K);
+    for (int i = 0; i < (int)g->n_nodes; i++) CHECK_SAY(ph_engine_ort.supports(g, i), "node %d", i);
+    CHECK(!ph_engine_ort.supports(g, -1) && !ph_engine_ort.supports(g, (int)g->n_nodes));
+    ph_graph_close(g);
+    g = eh_lm_graph(&m, &s);
+    for (int i = 0; i < (int)g->n_nodes; i++) {
+        int is_cached = !strcmp(g->node[i].op->name, "CachedAttention");
+        n_without += is_cached;
+        if (is_cached) CHECK(!ph_engine_ort.supports(g, i));
+        if (!strcmp(g->node[i].op->name, "Linear")) CHECK(ph_engine_ort.supports(g, i));
+    }
+    CHECK(n_without == m.layers);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* A cache stays from run to run: such a graph is refused, and the state is named. */
+void test_ort_state(void) {
+    eh_run     r;
+    eh_store   s;
+    eh_lm      m = eh_lm_small;
+    ph_err     err = {0};
+    ph_compile how = {.max = eh_syms(8, 8, 0, 0, 0)};
+    if (!open_ort("ort_state", &r, 1)) return;
+    eh_store_open(&s);
+    ph_graph *g = eh_lm_graph(&m, &s);
+    CHECK(ph_engine_ort.compile(r.engine, g, &how, &r.program, &err) == PH_EUNSUP && !r.program);
+    CHECK_SAY(strstr(err.msg, "'kv'") && strstr(err.msg, "--engine vision=ort"), "%s", err.msg);
+    ph_graph_close(g);
+    eh_close(&r);
+    eh_store_close(&s);
+}
+
+/* ---- weights ---- */
+
+/* Of every way of storing: the native engine's numbers, and what is held for it. */
+static void stored_as(eh_run *r, ph_dtype t, int is_shared) {
+    eh_store   s;
+    float      x[ROWS * WIDE], want[ROWS * OUT];
+    ph_compile how = {.max = rows_of(ROWS)};
+    ph_need    need;
+    size_t     scratch;
+    eh_store_open(&s);
+    ph_graph *g = graph_of(&s, t);
+    eh_fill(x, ROWS * WIDE);
+    native(g, x, ROWS, "y", want, ROWS * OUT);
+    if (compile(r, g, &how) && eh_bind(r, how.max, NULL)) {
+        const ph_ort_program *p = (const ph_ort_program *)r->program;
+        memcpy(at(r, "x"), x, sizeof x);
+        eh_go(r, how.max);
+        eh_close_to(at(r, "y"), want, ROWS * OUT, 1e-5f, ph_dtype_name(t));
+        CHECK(eh_guards_stand(r));
+        CHECK_SAY((p->n_made == 0) == is_shared, "%s: %zu weights were made", ph_dtype_name(t), p->n_made);
+        CHECK(!ph_engine_ort.need(r->program, &how.max, &need, &scratch, NULL));
+        CHECK(need.weights >= ph_dtype_bytes(t) && need.standing && need.engine >= need.standing);
+    }
+    if (r->program) ph_engine_ort.close_program(r->program);
+    r->program = NULL;
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+void test_ort_weights(void) {
+    static const struct {
+        ph_dtype t;
+        int      is_shared;
+    } rows[] = {{PH_F32, 1}, {PH_I8, 1}, {PH_F16, 0}, {PH_BF16, 0}, {PH_Q8_0, 0}, {PH_Q4_0, 0}, {PH_Q4_K, 0}};
+    eh_run r;
+    if (!open_ort("ort_weights", &r, 2)) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) stored_as(&r, rows[i].t, rows[i].is_shared);
+    eh_close(&r);
+}
+
+/* A weight in f32 is read where it lies: what stands there later is what a run sees. */
+void test_ort_weight_in_place(void) {
+    eh_run     r;
+    eh_store   s;
+    ph_compile how = {.max = rows_of(1)};
+    if (!open_ort("ort_weight_in_place", &r, 1)) return;
+    eh_store_open(&s);
+    ph_graph       *g = graph_of(&s, PH_F32);
+    const ph_plane *w = &g->value[ph_graph_find(g, "w")].storage.plane[PH_PLANE_DATA];
+    float          *bytes, before;
+    memcpy(&bytes, &w->bytes, sizeof bytes);
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        eh_fill(at(&r, "x"), WIDE);
+        eh_go(&r, how.max);
+        before = at(&r, "y")[0];
+        for (int i = 0; i < WIDE; i++) bytes[i] = -bytes[i];
+        eh_go(&r, how.max);
+        CHECK(at(&r, "y")[0] < before || at(&r, "y")[0] > before);
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* ---- the border ---- */
+
+/* Bytes of inputs and outputs that a run copied: outputs that do not lie where the plan has them, and all
+ * that it took memory for. */
+static size_t copied(const eh_run *r, ph_syms syms) {
+    const ph_ort_program *p = (const ph_ort_program *)r->program;
+    size_t                n = 0;
+    ph_ort_memory_mark();
+    size_t before = ph_ort_memory_read().now;
+    eh_go((eh_run *)(uintptr_t)r, syms);
+    n += ph_ort_memory_read().peak - before;
+    for (size_t i = 0; i < p->n_ports; i++) {
+        ph_ort_array a;
+        if (p->port[i].is_input) continue;
+        CHECK(!ph_ort_result(p->session, p->port[i].at, &a, NULL));
+        if (a.data != r->engine->def->buffer(r->program, p->port[i].value)) n += a.bytes;
+    }
+    return n;
+}
+
+void test_ort_border(void) {
+    static const int64_t sizes[] = {ROWS, 3, 0, 7, ROWS};
+    _Alignas(64) float   lent[ROWS * WIDE];
+    eh_run               r;
+    ph_compile           how = {.max = rows_of(ROWS)};
+    if (!open_ort("ort_border", &r, 2)) return;
+    ph_graph *g = short_graph();
+    int       x = ph_graph_find(g, "x");
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        eh_fill(lent, ROWS * WIDE);
+        lent[0] = 2;
+        memcpy(at(&r, "x"), lent, sizeof lent);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            CHECK_SAY(copied(&r, rows_of(sizes[i])) == 0, "%d rows", (int)sizes[i]);
+        CHECK(at(&r, "y")[0] == 2 && eh_guards_stand(&r));
+        memset(at(&r, "x"), 0, sizeof lent);
+        CHECK(!ph_engine_ort.lend(r.program, x, lent, NULL) && at(&r, "x") == lent);
+        lent[0] = 3;
+        CHECK(copied(&r, how.max) == 0 && at(&r, "y")[0] == 3);
+        CHECK(!ph_engine_ort.lend(r.program, x, NULL, NULL));
+        CHECK(copied(&r, how.max) == 0 && at(&r, "y")[0] == 0);
+        CHECK(ph_engine_ort.lend(r.program, x, (char *)lent + 1, NULL) == PH_EUSAGE);
+        CHECK(ph_engine_ort.lend(r.program, ph_graph_find(g, "y"), lent, NULL) == PH_EUSAGE);
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+}
+
+void test_ort_always_lent(void) {
+    float        lent[ROWS * WIDE];
+    eh_run       r;
+    ph_run_state state;
+    ph_err       err = {0};
+    if (!open_ort("ort_always_lent", &r, 1)) return;
+    ph_graph  *g = short_graph();
+    int        x = ph_graph_find(g, "x"), y = ph_graph_find(g, "y");
+    ph_compile how = {.max = rows_of(ROWS), .lent = &x, .n_lent = 1};
+    eh_fill(lent, ROWS * WIDE);
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        CHECK(r.bytes == ROWS * WIDE * sizeof(float)); /* the output's alone */
+        CHECK(ph_engine_ort.run(r.program, &how.max, NULL, &state, &err) == PH_EUSAGE && !at(&r, "x"));
+        CHECK_SAY(strstr(err.msg, "lent"), "%s", err.msg);
+        CHECK(!ph_engine_ort.lend(r.program, x, lent, NULL));
+        CHECK(copied(&r, how.max) == 0);
+    }
+    if (r.program) ph_engine_ort.close_program(r.program);
+    r.program = NULL;
+    how.lent = &y;
+    CHECK(ph_engine_ort.compile(r.engine, g, &how, &r.program, NULL) == PH_EUSAGE);
+    eh_close(&r);
+    ph_graph_close(g);
+}
+
+/* ---- what a run holds ---- */
+
+void test_ort_need(void) {
+    eh_run     r;
+    eh_store   s;
+    ph_need    before = {0}, after = {0}, planned = {0};
+    size_t     scratch, held;
+    ph_err     err = {0};
+    ph_compile how = {.max = rows_of(ROWS), .is_plan_only = 1};
+    ph_syms    more = rows_of(ROWS + 1), less = rows_of(ROWS - 1);
+    ph_bind    none = {0};
+    if (!open_ort("ort_need", &r, 1)) return;
+    eh_store_open(&s);
+    ph_graph *g = graph_of(&s, PH_F16);
+    if (compile(&r, g, &how)) {
+        CHECK(!ph_engine_ort.need(r.program, &how.max, &planned, &scratch, NULL) && planned.is_estimate);
+        CHECK(ph_engine_ort.bind(r.program, &how.max, &none, NULL) == PH_EUSAGE);
+        ph_engine_ort.close_program(r.program);
+        r.program = NULL;
+    }
+    how.is_plan_only = 0;
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        held = ph_ort_memory_read().now;
+        CHECK(!ph_engine_ort.need(r.program, &how.max, &before, &scratch, NULL) && before.is_estimate);
+        CHECK(before.input == planned.input && before.activations == planned.activations &&
+              scratch == before.input + before.activations && before.weights == planned.weights);
+        eh_fill(at(&r, "x"), ROWS * WIDE);
+        eh_go(&r, how.max);
+        CHECK(!ph_engine_ort.need(r.program, &how.max, &after, &scratch, NULL) && !after.is_estimate);
+        /* The product stands between two nodes, unless ORT joins them. */
+        CHECK(after.engine >= after.standing &&
+              after.engine - after.standing < 4 * ROWS * OUT * sizeof(float));
+        CHECK(!ph_engine_ort.need(r.program, &less, &after, &scratch, NULL) && after.is_estimate);
+        for (int i = 1; i <= ROWS; i++) eh_go(&r, rows_of(i));
+        CHECK_SAY(ph_ort_memory_read().now == held, "%zu bytes stay", ph_ort_memory_read().now - held);
+        CHECK(ph_engine_ort.need(r.program, &more, &after, &scratch, &err) == PH_ELIMIT &&
+              strstr(err.msg, "N = 21"));
+        ph_bind small = {.memory = r.memory, .bytes = r.bytes - 1};
+        CHECK(ph_engine_ort.bind(r.program, &how.max, &small, &err) == PH_ELIMIT);
+        ph_run_state state;
+        CHECK(ph_engine_ort.run(r.program, &how.max, NULL, &state, &err) ==
+              PH_EUSAGE); /* not bound any more */
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* ---- taps, stopping ---- */
+
+typedef struct watched {
+    float at[ROWS * WIDE];
+    int   n, order;
+} watched;
+
+static int n_watched;
+
+static void watch(void *arg, int value, const float *data, const ph_shape *shape, const ph_syms *syms) {
+    watched *w = arg;
+    int64_t  n;
+    (void)value;
+    CHECK(!ph_shape_count(shape, syms, &n, NULL) && n <= ROWS * WIDE);
+    w->n = (int)n;
+    w->order = n_watched++;
+    memcpy(w->at, data, (size_t)n * sizeof *data);
+}
+
+/* x w^T + b of one row, and what Gelu makes of it. */
+static float product(const ph_graph *g, const float *x, int out) {
+    const float *w = (const float *)g->value[ph_graph_find(g, "w")].storage.plane[PH_PLANE_DATA].bytes;
+    const float *b = (const float *)g->value[ph_graph_find(g, "b")].storage.plane[PH_PLANE_DATA].bytes;
+    double       sum = (double)b[out];
+    for (int i = 0; i < WIDE; i++) sum += (double)x[i] * (double)w[(size_t)out * WIDE + (size_t)i];
+    return (float)sum;
+}
+
+/* Values inside are seen, in the order in which they are made, and each follows from the one before. */
+void test_ort_taps(void) {
+    static const char *const name[3] = {"y", "product", "normed"};
+    static watched           got[3];
+    float                    want[ROWS * OUT];
+    eh_run                   r;
+    eh_store                 s;
+    ph_tap                   tap[3];
+    ph_compile               how = {.max = rows_of(ROWS), .tap = tap, .n_taps = 3};
+    ph_err                   err = {0};
+    if (!open_ort("ort_taps", &r, 1)) return;
+    eh_store_open(&s);
+    ph_graph *g = graph_of(&s, PH_F32);
+    for (int i = 0; i < 3; i++) tap[i] = (ph_tap){ph_graph_find(g, name[i]), watch, &got[i]};
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        eh_fill(at(&r, "x"), ROWS * WIDE);
+        eh_go(&r, how.max);
+        for (int i = 0; i < 3; i++) CHECK(got[i].n == ROWS * (i == 2 ? WIDE : OUT) && got[i].order == 2 - i);
+        for (int i = 0; i < ROWS * OUT; i++) want[i] = product(g, got[2].at + i / OUT * WIDE, i % OUT);
+        eh_close_to(got[1].at, want, ROWS * OUT, 1e-5f, "product");
+        for (int i = 0; i < ROWS * OUT; i++)
+            want[i] = 0.5f * got[1].at[i] * (1 + erff(got[1].at[i] * 0.70710678f));
+        eh_close_to(got[0].at, want, ROWS * OUT, 1e-5f, "y");
+        eh_same(at(&r, "y"), got[0].at, ROWS * OUT, "y");
+        CHECK(eh_guards_stand(&r));
+    }
+    if (r.program) ph_engine_ort.close_program(r.program);
+    r.program = NULL;
+    tap[0].value = ph_graph_find(g, "x");
+    CHECK(ph_engine_ort.compile(r.engine, g, &how, &r.program, &err) == PH_EUSAGE && !r.program);
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* A flag ends a run, which then begins anew; a deadline that has passed does not. */
+void test_ort_cancel(void) {
+    eh_run       r;
+    eh_store     s;
+    atomic_int   flag = 1;
+    ph_until     until = {.cancel = &flag}, late = {.deadline_ns = 1};
+    ph_run_state state = PH_RUN_DONE;
+    ph_compile   how = {.max = rows_of(ROWS)};
+    if (!open_ort("ort_cancel", &r, 1)) return;
+    eh_store_open(&s);
+    ph_graph *g = graph_of(&s, PH_F32);
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        CHECK(!ph_engine_ort.run(r.program, &how.max, &until, &state, NULL) && state == PH_RUN_AGAIN);
+        ph_engine_ort.reset(r.program);
+        flag = 0;
+        CHECK(!ph_engine_ort.run(r.program, &how.max, &until, &state, NULL) && state == PH_RUN_DONE);
+        CHECK(!ph_engine_ort.run(r.program, &how.max, &late, &state, NULL) && state == PH_RUN_DONE);
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
