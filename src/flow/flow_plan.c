@@ -236,9 +236,8 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     whole_weights(s, p);
     if (see.activations > p->activations) p->activations = see.activations;
     if (see.input > p->input) p->input = see.input;
-    if (!see.engine) see.engine = held.engine;
     if (held.engine)
-        p->engine += see.engine; /* its memory is not the scratch's */
+        p->engine += held.engine; /* beside the scratch; what its runs took is given back */
     else if (see.engine > language.engine)
         p->engine += see.engine - language.engine;
     p->input += whole(d.files);

@@ -158,6 +158,10 @@ if "$P" inspect --engines | grep -qF "ONNX Runtime $pinned," && [ -z "${PINHOLE_
         ok "$model by the plan" planned "$P" run --json -m $model "${ask[@]:1}" -n 4 --engine vision=ort
         ok "$model by the plan, no picture" planned "$P" run --json -m $model -p "what is it?" -n 4 --engine vision=ort
     done
+    # Blocks become floats in each run, which are given back.
+    "$P" convert models/panel-vlm -o "$D/m.gguf" --to gguf -q > /dev/null && "$P" quantize "$D/mmproj-m.gguf" -o "$D/q8.gguf" --to q8_0 -q > /dev/null
+    ok "blocks by the plan" planned "$P" run --json -m "$D/m.gguf" --mmproj "$D/q8.gguf" "${ask[@]:1}" -n 4 --engine vision=ort
+    ok "blocks, the same answer" grep -qF '"text":"64",' "$D/out"
 fi
 "$P" inspect --engine vision=ort > "$D/out" && "$P" inspect --json --engine vision=ort > "$D/list"
 ok "an estimate" grep -qE '^  total +.* an estimate' "$D/out"
