@@ -97,9 +97,11 @@ described() { # a command: its section, README, the man page, and its options
     sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/p' docs/man/pinhole.1 | grep -qE "^\.(B|BI) \"?$c( |\"|\$)" || { echo "pinhole.1 does not name $c" && bad=1; }
     for option in $("$P" "$c" --help | sed -nE '/^options:/,$ s/^ +(-[a-z], )?(--[a-z0-9-]+).*/\2/p'); do
         grep -qE -- "\`([^\`]*, )?${option}[ ,\`]" docs/reference/commands.md || { echo "commands.md has no $option of $c" && bad=1; }
+        grep -qF -- "${option//-/\\-} " <<< "$manual" || { echo "pinhole.1 has no $option of $c" && bad=1; }
     done
     return $bad
 }
+manual=$(tr -c '[:alnum:]\\\n-' ' ' < docs/man/pinhole.1 | sed 's/$/ /')
 commands=$("$P" --help | sed -nE '/^usage/,/--help/ s/^  ([a-z]+) +[a-z].*/\1/p')
 [ "$(wc -w <<< "$commands")" -ge 7 ]
 verdict $? "the list of commands"
