@@ -174,6 +174,23 @@ head -c $((seal - 100)) "$G" > "$D/bad.bundle" && bad "cut in the data" "cut sho
 head -c 100 "$G" > "$D/bad.bundle" && bad "cut in the keys" "bytes"
 { head -c $((head + 64)) "$G" && tail -c +$((head + 97)) "$G"; } > "$D/bad.bundle" && bad "32 bytes less" "something was cut out or put in"
 
+# ---- the tokenizer, ready-made: of a later version, then spoilt, behind --trust, which leaves the data alone
+T=$D/set/models/vlm_qwen25vl/m.bundle
+image=$(grep -abo -m 1 -F PHTOKENS "$T" | tail -n 1 | cut -d: -f1)
+patched() { # BYTE VALUE: a copy of T with one byte of the tables' head changed
+    cp "$T" "$D/t.bundle" && chmod u+w "$D/t.bundle" && printf "\\x$2" | dd of="$D/t.bundle" bs=1 seek=$((image + $1)) conv=notrunc status=none
+}
+ok "tables in place" same 0 $((image % 32))
+patched 8 63
+"$P" inspect --json --trust "$D/t.bundle" > "$D/inspected" 2> "$D/err"
+ok "tables of a later version are left alone" has '"tokenizer":"plain"' "$D/inspected"
+ok "tables of a later version: the plain files answer" same "$(ids -m "$T")" "$(ids -m "$D/t.bundle" --trust)"
+refused "tables of a later version, without --trust" 3 "is not what the bundle was sealed with" "$P" inspect "$D/t.bundle"
+patched 68 ff
+refused "tables that do not fit" 3 "the ready-made tokenizer" "$P" inspect --trust "$D/t.bundle"
+patched 32 41
+refused "tables of a model that is not known" 3 "its model is not known" "$P" inspect --trust "$D/t.bundle"
+
 # ---- wrong usage
 for line in "run -m $G --mmproj tests/golden/gguf/vlm_llava15.mmproj.gguf -p x" "convert $S/models/vlm_llava15 -o $D/x --to bundle --names gguf" \
     "convert $S/models/vlm_llava15 -o $D/x --to bundle --mmproj-out $D/y" "convert $G -o $G --to bundle" "convert $G -o $D/x --to parcel" \
