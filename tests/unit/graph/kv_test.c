@@ -1,4 +1,5 @@
 /* kv_test.c - the KV cache against a plain model of it. */
+#include "graph/kv_page.h"
 #include "tests/unit/graph/graph_help.h"
 #include "tests/unit/unit.h"
 
@@ -184,5 +185,29 @@ void test_kv_types(void) {
               all < 2 * 30 * page + 15 * held + 30000);
         s.rows = 63;
         CHECK(!ph_kv_bytes(&s, &fewer, &err) && all - fewer >= 3 * held && all - fewer < 3 * held + 1000);
+    }
+}
+
+/* A token's keys become one column of a page of plain numbers, its values one row, and nothing else is
+ * touched; more channels than are narrowed at a time. */
+void test_kv_columns(void) {
+    enum { HEADS = 3, D = 50, DV = 6, SLOT = 37 };
+    static const ph_dtype             types[] = {PH_F32, PH_F16, PH_BF16};
+    static const ph_kv_layer          l = {HEADS, D, DV};
+    static float                      k[HEADS * D], v[HEADS * DV], got[HEADS * D * PH_KV_PAGE];
+    _Alignas(64) static unsigned char keys[sizeof got], values[sizeof(float) * HEADS * DV * PH_KV_PAGE];
+    ph_kernels                        kernels = gh_kernels();
+    for (int i = 0; i < HEADS * D; i++) k[i] = (float)(i + 1); /* exact in all of them */
+    for (int i = 0; i < HEADS * DV; i++) v[i] = (float)(-i - 1);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        ph_kv_page page = {.dtype = types[i], .k = keys, .v = values};
+        memset(keys, 0, sizeof keys), memset(values, 0, sizeof values);
+        ph_kv_store(&kernels, &page, &l, k, v, SLOT);
+        ph_dtype_get(types[i])->unpack(got, keys, HEADS * D * PH_KV_PAGE);
+        for (int e = 0; e < HEADS * D * PH_KV_PAGE; e++)
+            CHECK(got[e] == (e % PH_KV_PAGE == SLOT ? k[e / PH_KV_PAGE] : 0));
+        ph_dtype_get(types[i])->unpack(got, values, HEADS * DV * PH_KV_PAGE);
+        for (int e = 0; e < HEADS * DV * PH_KV_PAGE; e++)
+            CHECK(got[e] == (e / DV % PH_KV_PAGE == SLOT ? v[e / DV / PH_KV_PAGE * DV + e % DV] : 0));
     }
 }
