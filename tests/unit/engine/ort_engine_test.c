@@ -64,7 +64,7 @@ static ph_graph *graph_of(eh_store *s, ph_dtype t) {
     CHECK(!ph_graph_open(&g, "vision", NULL));
     int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, n, wide));
     int gain = eh_weight(g, s, "gain", ph_shape_of(1, wide), PH_F32, 1, 0.2f, 0);
-    int w = t == PH_I8 ? eh_bytes(g, s, "w", OUT, WIDE, PH_F32)
+    int w = t == PH_I8 ? eh_bytes(g, s, "w", 0, OUT, WIDE, PH_F32)
                        : eh_weight(g, s, "w", ph_shape_of(2, out, wide), t, 0, 0.3f, 0);
     int b = eh_weight(g, s, "b", ph_shape_of(1, out), PH_F32, 0, 0.3f, 0);
     int y = ph_graph_node(g, "LayerNormalization", PH_IN(x, gain), PH_ATTRS(PH_INT("axis", -1)), "normed");
