@@ -3,6 +3,7 @@
 # stored outputs of the reference cases and the native engine's.
 cd "$(dirname "$0")/../.." || exit 1
 P=$(realpath "${PINHOLE:-build/pinhole}")
+export PINHOLE_MODEL=models/panel-vlm # also for programs of other build folders
 D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 passed=0 failed=0
