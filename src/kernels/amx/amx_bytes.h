@@ -96,12 +96,13 @@ INLINE void bytes_columns(float *y, size_t y_stride, const ph_qrows *x, size_t r
 
 static void dot_I8(float *restrict y, size_t y_stride, const ph_qrows *restrict x, const void *restrict w,
                    size_t w_stride, size_t rows, size_t cols, void *restrict scratch) {
-    const size_t   tall = x->lo ? ROWS : 2 * ROWS, k = x->k;
-    const size_t   whole = rows / tall * tall, wide = cols / WIDE * WIDE, most = k % DEEP || !k ? 0 : whole;
+    const size_t   tall = x->lo ? ROWS : 2 * ROWS, k = x->k, wide = cols / WIDE * WIDE;
+    const size_t   most = k && k % DEEP == 0 && wide ? rows / tall * tall : 0; /* rows that tiles meet */
+    const ph_qrows rest = ph_qrows_from(x, most);
     const uint8_t *v = w;
     ph_kernels     few;
     ph_install_vnni(&few);
-    if (most && wide) {
+    if (most) {
         set_up_bytes();
         for (size_t c = 0; c < wide; c += WIDE) {
             __m512i *p = scratch;
@@ -111,12 +112,9 @@ static void dot_I8(float *restrict y, size_t y_stride, const ph_qrows *restrict 
             bytes_columns(&y[c], y_stride, x, most, p);
         }
         _tile_release();
-        if (wide < cols)
-            few.dot_I8(&y[wide], y_stride, x, v + wide * w_stride, w_stride, most, cols - wide, scratch);
+        few.dot_I8(&y[wide], y_stride, x, v + wide * w_stride, w_stride, most, cols - wide, scratch);
     }
-    ph_qrows rest = ph_qrows_from(x, most && wide ? most : 0);
-    few.dot_I8(&y[(most && wide ? most : 0) * y_stride], y_stride, &rest, w, w_stride,
-               rows - (most && wide ? most : 0), cols, scratch);
+    few.dot_I8(&y[most * y_stride], y_stride, &rest, w, w_stride, rows - most, cols, scratch);
 }
 
 #endif

@@ -101,37 +101,27 @@ static inline float v_sum(vf a) {
     a = _mm256_add_ps(a, _mm256_permute_ps(a, 0xb1));
     return _mm_cvtss_f32(_mm_add_ss(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)));
 }
-static inline vf add_pairs(vf a, vf b) {
-    return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+static inline vf low_ones(vf a, vf b) {
+    return _mm256_unpacklo_ps(a, b);
 }
-static inline vf add_twos(vf a, vf b) {
-    __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
-    return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
-                         _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+static inline vf high_ones(vf a, vf b) {
+    return _mm256_unpackhi_ps(a, b);
 }
+static inline vf low_twos(vf a, vf b) {
+    return _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+}
+static inline vf high_twos(vf a, vf b) {
+    return _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+}
+#include "kernels/lanes/lanes_unpack.h"
 static inline vf v_sums(const vf a[W]) {
     vf u = add_twos(add_pairs(a[0], a[1]), add_pairs(a[2], a[3]));
     vf v = add_twos(add_pairs(a[4], a[5]), add_pairs(a[6], a[7]));
     return _mm256_add_ps(_mm256_permute2f128_ps(u, v, 0x20), _mm256_permute2f128_ps(u, v, 0x31));
 }
-static inline vf low_pairs(vf a, vf b) {
-    return _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
-}
-static inline vf high_pairs(vf a, vf b) {
-    return _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
-}
 static inline void v_transpose(vf a[W]) {
-    vf t[W], u[W];
-    UNROLL
-    for (int i = 0; i < W; i += 2) {
-        t[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
-    }
-    UNROLL
-    for (int i = 0; i < W; i += 4) {
-        u[i] = low_pairs(t[i], t[i + 2]), u[i + 1] = high_pairs(t[i], t[i + 2]);
-        u[i + 2] = low_pairs(t[i + 1], t[i + 3]), u[i + 3] = high_pairs(t[i + 1], t[i + 3]);
-    }
+    vf u[W];
+    transpose_fours(u, a);
     UNROLL
     for (int c = 0; c < 4; c++) {
         a[c] = _mm256_permute2f128_ps(u[c], u[4 + c], 0x20);

@@ -96,15 +96,19 @@ static inline float v_sum(vf a) {
     a = _mm512_add_ps(a, _mm512_shuffle_f32x4(a, a, 0xb1));
     return _mm512_cvtss_f32(_mm512_add_ps(a, _mm512_shuffle_f32x4(a, a, 0x4e)));
 }
-/* Two vectors' neighbours added: [a0+a2 b0+b2 a1+a3 b1+b3] in each 128 bits. */
-static inline vf add_pairs(vf a, vf b) {
-    return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+static inline vf low_ones(vf a, vf b) {
+    return _mm512_unpacklo_ps(a, b);
 }
-static inline vf add_twos(vf a, vf b) {
-    __m512d x = _mm512_castps_pd(a), y = _mm512_castps_pd(b);
-    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
-                         _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+static inline vf high_ones(vf a, vf b) {
+    return _mm512_unpackhi_ps(a, b);
 }
+static inline vf low_twos(vf a, vf b) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+}
+static inline vf high_twos(vf a, vf b) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+}
+#include "kernels/lanes/lanes_unpack.h"
 static inline vf add_quarters(vf a, vf b) {
     return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
@@ -114,24 +118,9 @@ static inline vf v_sums(const vf a[W]) {
         u[i] = add_twos(add_pairs(a[4 * i], a[4 * i + 1]), add_pairs(a[4 * i + 2], a[4 * i + 3]));
     return add_quarters(add_quarters(u[0], u[1]), add_quarters(u[2], u[3]));
 }
-static inline __m512 low_pairs(vf a, vf b) {
-    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-}
-static inline __m512 high_pairs(vf a, vf b) {
-    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-}
 static inline void v_transpose(vf a[W]) {
-    vf t[W], u[W];
-    UNROLL
-    for (int i = 0; i < W; i += 2) {
-        t[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
-    }
-    UNROLL
-    for (int i = 0; i < W; i += 4) {
-        u[i] = low_pairs(t[i], t[i + 2]), u[i + 1] = high_pairs(t[i], t[i + 2]);
-        u[i + 2] = low_pairs(t[i + 1], t[i + 3]), u[i + 3] = high_pairs(t[i + 1], t[i + 3]);
-    }
+    vf u[W];
+    transpose_fours(u, a);
     UNROLL
     for (int c = 0; c < 4; c++) {
         vf even = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x88),
