@@ -5,6 +5,7 @@
  */
 #include "measure/bench_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Stages of the corridor are spans too, around those of the engine. */
@@ -20,23 +21,25 @@ static ph_bench_row *row_for(ph_bench *o, const char *stage, int threads) {
     return NULL;
 }
 
-static void add(ph_bench_row *row, const char *kind, double ms, uint64_t runs) {
+static void add(ph_bench_row *row, const char *kind, double ms, double runs) {
     size_t i = 0;
     while (i < row->n_parts && strcmp(row->part[i].kind, kind)) i++;
     if (i == PH_BENCH_PARTS_MAX) return;
     if (i == row->n_parts) row->part[row->n_parts++] = (ph_bench_part){.kind = kind};
     row->part[i].ms += ms;
-    row->part[i].runs += (double)runs;
+    row->part[i].runs += runs;
 }
 
+/* A round's share of the means. */
 static void collect(ph_benching *b, size_t i, const char *stage) {
     const ph_trace *t = ph_session_trace(b->session[i]);
     ph_bench_row   *row = row_for(b->out, stage, b->how->threads[i]);
+    const double    rounds = b->how->rounds;
     const char     *name;
     for (size_t k = 0; row && (name = ph_trace_name(t, k)) != NULL; k++)
         if (!is_stage(name) && ph_trace_count(t, name))
-            add(row, name, (double)ph_trace_total_ns(t, name) / 1e6 / b->how->rounds,
-                ph_trace_count(t, name));
+            add(row, name, (double)ph_trace_total_ns(t, name) / 1e6 / rounds,
+                (double)ph_trace_count(t, name) / rounds);
 }
 
 static ph_rc one_round(ph_benching *b, size_t i, unsigned seed, ph_err *err) {
@@ -56,23 +59,16 @@ static ph_rc one_round(ph_benching *b, size_t i, unsigned seed, ph_err *err) {
     return PH_OK;
 }
 
-static void sort(ph_bench_row *row) {
-    for (size_t i = 1; i < row->n_parts; i++)
-        for (size_t k = i; k && row->part[k].ms > row->part[k - 1].ms; k--) {
-            ph_bench_part t = row->part[k];
-            row->part[k] = row->part[k - 1];
-            row->part[k - 1] = t;
-        }
+static int longer(const void *a, const void *b) {
+    double x = ((const ph_bench_part *)a)->ms, y = ((const ph_bench_part *)b)->ms;
+    return (x < y) - (x > y);
 }
 
 ph_rc ph_bench_steps(ph_benching *b, ph_err *err) {
     ph_bench_say(b, "by kind of step");
     for (size_t i = 0; i < b->how->n_threads; i++)
         for (int r = 0; r < b->how->rounds; r++) PH_TRY(one_round(b, i, (unsigned)r + 1, err));
-    for (size_t i = 0; i < b->out->n_rows; i++) {
-        ph_bench_row *row = &b->out->row[i];
-        for (size_t k = 0; k < row->n_parts; k++) row->part[k].runs /= b->how->rounds;
-        sort(row);
-    }
+    for (size_t i = 0; i < b->out->n_rows; i++)
+        qsort(b->out->row[i].part, b->out->row[i].n_parts, sizeof *b->out->row[i].part, longer);
     return PH_OK;
 }

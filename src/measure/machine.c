@@ -181,10 +181,10 @@ static double in_cache(void *arg, size_t rounds, int worker) {
     const tile    *t = arg;
     unsigned char *own = t->memory + (size_t)worker * t->a_worker;
     float         *y = (float *)(void *)(own + t->y), *x = (float *)(void *)(own + t->x);
-    ph_qrows       rows16 = t->dot ? ph_qrows_in(x, ROWS, K, 2, 32) : (ph_qrows){0};
+    ph_qrows       qrows = t->dot ? ph_qrows_in(x, ROWS, K, 2, 32) : (ph_qrows){0};
     for (size_t i = 0; i < rounds; i++) {
         if (t->dot)
-            t->dot(y, COLS, &rows16, own + t->w, t->w_stride, ROWS, COLS, own + t->scratch);
+            t->dot(y, COLS, &qrows, own + t->w, t->w_stride, ROWS, COLS, own + t->scratch);
         else
             t->kernels->linear_F32(y, COLS, x, K, own + t->w, t->w_stride, ROWS, COLS, K,
                                    (float *)(void *)(own + t->scratch));
@@ -211,8 +211,8 @@ static void set_tile(const tile *t, int workers) {
             for (size_t j = 0; j < COLS * K; j++) w[j] = 1;
             continue;
         }
-        ph_qrows rows16 = ph_qrows_in(own + t->x, ROWS, K, 2, 32);
-        t->kernels->qrows_of(&rows16, ones, K, ROWS);
+        ph_qrows qrows = ph_qrows_in(own + t->x, ROWS, K, 2, 32);
+        t->kernels->qrows_of(&qrows, ones, K, ROWS);
         for (size_t j = 0; j < COLS; j++) {
             float row[K];
             memcpy(row, ones, sizeof row);
