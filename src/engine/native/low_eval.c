@@ -4,7 +4,7 @@
  * Its scratch is the workers' memory taken as one piece, so a run allocates
  * nothing here either.  What an eval may want is bounded by what it can be given:
  * every stored constant widened, its inputs and outputs once more, a kernel's
- * scratch, and the unfolded line of a Conv.
+ * scratch, and what the operator itself asks for.
  */
 #include "base/mem.h"
 #include "engine/native/native.h"
@@ -69,14 +69,6 @@ static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, 
         if (n->out[i] >= 0) PH_TRY(add_bytes(p, size, n->out[i], 1, out, err));
     PH_TRY(own_scratch(p, n, size, out, err));
     if (n->n_in > 0 && n->in[0] >= 0) floats = PH_LINEAR_SCRATCH(last_dim(p, size, n->in[0]));
-    if (!strcmp(n->op->name, "Conv")) { /* one line of patches, and of results */
-        size_t k = ph_native_count(p, size, n->in[1], 1, ph_native_graph(p)->value[n->in[1]].shape.rank),
-               filters = (size_t)ph_native_dim(p, size, n->in[1], 0);
-        floats = last_dim(p, size, n->out[0]) * (k + filters) + PH_LINEAR_SCRATCH(k);
-    }
-    if (!strcmp(n->op->name, "CachedAttention"))
-        floats +=
-            last_dim(p, size, n->out[0]) + (size_t)ph_node_int(n, "num_heads", 1) * (PH_ATTEND_KEYS + 8);
     if (ph_add_over(*out, floats * sizeof(float), out))
         return PH_FAIL(err, PH_ELIMIT, "scratch of %zu numbers", floats);
     return PH_OK;

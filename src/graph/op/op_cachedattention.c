@@ -376,6 +376,12 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, 2)), PH_OO_NO_ATTRS);
 }
 
+/* One row: its answers, and of each head a page of scores, the sums and the keys that it sees. */
+static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out) {
+    (void)g, (void)in;
+    return out[0].dim[out[0].rank - 1] + ph_node_int(n, "num_heads", 1) * (PH_KV_PAGE + 8);
+}
+
 const ph_op ph_op_CachedAttention = {
     .name = "CachedAttention",
     .domain = "pinhole",
@@ -385,6 +391,7 @@ const ph_op ph_op_CachedAttention = {
     .out_min = 1,
     .out_max = 3,
     .infer = infer,
+    .scratch = scratch,
     .eval = eval,
     .onnx = write_onnx,
     .source = "the design: KV; online softmax arXiv:1805.02867",

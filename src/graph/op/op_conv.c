@@ -116,6 +116,14 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* A line of patches, and of results; the linear kernel's own. */
+static int64_t scratch_of(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out) {
+    int64_t k = 1;
+    (void)g, (void)n;
+    for (int i = 1; i < in[1].rank; i++) k *= in[1].dim[i];
+    return out[0].dim[out[0].rank - 1] * (k + in[1].dim[0]) + (int64_t)PH_LINEAR_SCRATCH(k);
+}
+
 const ph_op ph_op_Conv = {
     .name = "Conv",
     .domain = "",
@@ -125,6 +133,7 @@ const ph_op ph_op_Conv = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .scratch = scratch_of,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__Conv.html",
 };
