@@ -53,16 +53,11 @@ static void *table(const ph_tokimage *m, ph_tokimage_table which) {
 
 static void take_params(ph_tokenizer *t, const ph_tokimage_head *h) {
     t->model = ph_text_model_find(h->model);
-    t->inner_prefix = h->inner_prefix, t->end_suffix = h->end_suffix;
-    t->word_chars_max = h->word_chars_max, t->unk_score = h->unk_score;
-    t->unk_id = h->unk_id, t->bos = h->bos, t->eos = h->eos, t->unk = h->unk, t->pad = h->pad;
-    t->fuse_unk = h->fuse_unk, t->byte_fallback = h->byte_fallback, t->ignore_merges = h->ignore_merges;
-    t->user_in_model = h->user_in_model, t->has_decoder = h->has_decoder, t->clean_up = h->clean_up;
     t->n_before = (int)h->n_before, t->n_after = (int)h->n_after;
-    memcpy(t->before, h->before, sizeof t->before);
-    memcpy(t->after, h->after, sizeof t->after);
-    memcpy(t->byte_id, h->byte_id, sizeof t->byte_id);
-    memcpy(t->glyph_id, h->glyph_id, sizeof t->glyph_id);
+#define TAKE(name)       t->name = h->name;
+#define TAKE_ARRAY(name) memcpy(t->name, h->name, sizeof t->name);
+    PH_TOKIMAGE_NUMBERS(TAKE)
+    PH_TOKIMAGE_ARRAYS(TAKE_ARRAY)
 }
 
 static ph_rc take_op(ph_text_op *op, const ph_tokimage_op *from, const ph_tokenizer *t, ph_err *err) {

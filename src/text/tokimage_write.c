@@ -9,16 +9,11 @@
 #include <string.h>
 
 static void put_params(ph_tokimage_head *h, const ph_tokenizer *t) {
-    h->inner_prefix = t->inner_prefix, h->end_suffix = t->end_suffix;
-    h->word_chars_max = t->word_chars_max, h->unk_score = t->unk_score;
-    h->unk_id = t->unk_id, h->bos = t->bos, h->eos = t->eos, h->unk = t->unk, h->pad = t->pad;
-    h->fuse_unk = t->fuse_unk, h->byte_fallback = t->byte_fallback, h->ignore_merges = t->ignore_merges;
-    h->user_in_model = t->user_in_model, h->has_decoder = t->has_decoder, h->clean_up = t->clean_up;
     h->n_before = (uint32_t)t->n_before, h->n_after = (uint32_t)t->n_after;
-    memcpy(h->before, t->before, sizeof t->before);
-    memcpy(h->after, t->after, sizeof t->after);
-    memcpy(h->byte_id, t->byte_id, sizeof t->byte_id);
-    memcpy(h->glyph_id, t->glyph_id, sizeof t->glyph_id);
+#define PUT(name)       h->name = t->name;
+#define PUT_ARRAY(name) memcpy(h->name, t->name, sizeof t->name);
+    PH_TOKIMAGE_NUMBERS(PUT)
+    PH_TOKIMAGE_ARRAYS(PUT_ARRAY)
 }
 
 static void put_ops(ph_tokimage_head *h, ph_tokimage_list list, const ph_text_op *op, int n) {
