@@ -37,3 +37,9 @@ const char *ph_oo_places(ph_oo *o, const char *size) {
     const char *row = ph_oo_make(o, "Range", PH_OO_IN(ph_oo_int(o, 0), end, ph_oo_int(o, 1)), PH_OO_NO_ATTRS);
     return ph_oo_keep(o, row, "places %s", size);
 }
+
+void ph_oo_attend_node(ph_oo *o, const ph_node *n, const ph_oo_attend *a, const int64_t *flat, int rank) {
+    static const int64_t back[4] = {0, 2, 1, 3};
+    const char          *y = ph_oo_transpose(o, ph_oo_attention(o, a), back, 4);
+    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, (size_t)rank)), PH_OO_NO_ATTRS);
+}

@@ -94,6 +94,9 @@ typedef struct ph_oo_attend {
     const char *bias; /* f32, likewise; NULL: none */
 } ph_oo_attend;
 const char *ph_oo_attention(ph_oo *o, const ph_oo_attend *a); /* [B, Hq, T, dv] */
+/* The same as the node's output, all heads of a token side by side: of shape flat[rank], in Reshape's words.
+ */
+void ph_oo_attend_node(ph_oo *o, const ph_node *n, const ph_oo_attend *a, const int64_t *flat, int rank);
 /* A row of places [0, size): i64 [S]; size: [1]. */
 const char *ph_oo_places(ph_oo *o, const char *size);
 

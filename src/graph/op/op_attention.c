@@ -314,15 +314,11 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
         const char *before = causal(o, a.q, a.kt);
         a.seen = a.seen ? ph_oo_two(o, "And", a.seen, before) : before;
     }
-    const char *y = ph_oo_attention(o, &a);
-    if (rank == 4) {
-        ph_oo_is(o, n, 0, y);
-        return;
-    }
-    static const int64_t back[4] = {0, 2, 1, 3};
-    const int64_t        flat[3] = {0, 0, f.q_heads * f.dv};
-    y = ph_oo_transpose(o, y, back, 4);
-    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, 3)), PH_OO_NO_ATTRS);
+    const int64_t flat[3] = {0, 0, f.q_heads * f.dv};
+    if (rank == 4)
+        ph_oo_is(o, n, 0, ph_oo_attention(o, &a));
+    else
+        ph_oo_attend_node(o, n, &a, flat, 3);
 }
 
 const ph_op ph_op_Attention = {

@@ -346,7 +346,7 @@ static void write_filling(ph_oo *o, const ph_node *n, const form *f) {
 }
 
 static void write_onnx(ph_oo *o, const ph_node *n) {
-    static const int64_t turn[4] = {0, 1, 3, 2}, back[4] = {0, 2, 1, 3};
+    static const int64_t turn[4] = {0, 1, 3, 2};
     int64_t              heads = ph_node_int(n, "num_heads", 1), kv = ph_node_int(n, "kv_num_heads", 1);
     int64_t              width[3] = {0};
     int                  is_cross = !has_input(n, 1);
@@ -372,8 +372,7 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     a.v = keys_of(o, n, 2, &f, is_cross);
     a.seen = seen_of(o, ph_oo_size(o, k, 2), ph_node_int(n, "window", 0), is_cross);
     const int64_t flat[2] = {-1, f.heads * f.dv};
-    const char   *y = ph_oo_transpose(o, ph_oo_attention(o, &a), back, 4);
-    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, 2)), PH_OO_NO_ATTRS);
+    ph_oo_attend_node(o, n, &a, flat, 2);
 }
 
 /* One row: its answers, and of each head a page of scores, the sums and the keys that it sees. */

@@ -144,9 +144,8 @@ static const char *heads_of(ph_oo *o, const ph_node *n, int i, int64_t heads, in
 
 /* Dense: every row's scores with all rows, those outside its segment hidden. */
 static void write_onnx(ph_oo *o, const ph_node *n) {
-    static const int64_t back[4] = {0, 2, 1, 3};
-    int64_t              width[3];
-    form                 f;
+    int64_t width[3];
+    form    f;
     for (int i = 0; i < 3; i++) width[i] = ph_oo_shape(o, n, i)->dim[1].mul;
     if (form_of(n, width, &f, NULL)) {
         ph_oo_none(o, n, "its heads");
@@ -160,8 +159,7 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     a.v = heads_of(o, n, 2, f.kv_heads, f.dv, 0);
     a.seen = seen_of(o, n);
     const int64_t flat[2] = {-1, f.heads * f.dv};
-    const char   *y = ph_oo_transpose(o, ph_oo_attention(o, &a), back, 4);
-    ph_oo_emit(o, n, "", "Reshape", PH_OO_IN(y, ph_oo_ints(o, flat, 2)), PH_OO_NO_ATTRS);
+    ph_oo_attend_node(o, n, &a, flat, 2);
 }
 
 const ph_op ph_op_SegmentAttention = {
