@@ -94,11 +94,6 @@ ph_rc ph_cli_engines(int is_json, ph_err *err) {
     if (!o) return PH_FAIL(err, PH_ENOMEM, "no memory for the lists");
     add_table(json_object_get(o, "engines"), features);
     add_ort(o);
-    if (is_json) {
-        ph_cli_print_json(o);
-        return PH_OK;
-    }
-    print_text(o);
-    json_decref(o);
+    ph_cli_print_list(o, is_json, print_text);
     return PH_OK;
 }

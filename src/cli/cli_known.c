@@ -221,11 +221,6 @@ ph_rc ph_cli_known(int is_json, ph_err *err) {
                           ph_audio_recipe_processor(), "engines", engines(), "isas", isas(features),
                           "fusions", fusions());
     if (!o) return PH_FAIL(err, PH_ENOMEM, "no memory for the lists");
-    if (is_json) {
-        ph_cli_print_json(o);
-        return PH_OK;
-    }
-    print_text(o);
-    json_decref(o);
+    ph_cli_print_list(o, is_json, print_text);
     return PH_OK;
 }

@@ -247,6 +247,15 @@ void ph_cli_print_json(json_t *object) {
     json_decref(object);
 }
 
+void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object)) {
+    if (is_json) {
+        ph_cli_print_json(object);
+        return;
+    }
+    text(object);
+    json_decref(object);
+}
+
 void ph_cli_print_size(const char *what, size_t n, const char *about) {
     char text[32];
     ph_size_print(text, sizeof text, n);

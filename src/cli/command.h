@@ -196,7 +196,9 @@ enum { PH_CLI_SHOWN = 320 };
 const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text);
 void        ph_cli_print_opsets(const ph_onnx *m); /* a line of a listing */
 void        ph_cli_print_json(json_t *object);     /* one line; takes the reference */
-json_t     *ph_cli_memory_json(const ph_memory *m);
+/* A listing as one object, or by `text`; takes the reference. */
+void    ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
+json_t *ph_cli_memory_json(const ph_memory *m);
 /* "  weights        14.50 MB   about it" */
 void ph_cli_print_size(const char *what, size_t n, const char *about);
 /* Does it fit a budget?  0: there is none.  Says so on standard output unless is_json.  Errors: PH_EVERDICT
