@@ -54,10 +54,11 @@ static void *table(const ph_tokimage *m, ph_tokimage_table which) {
 static void take_params(ph_tokenizer *t, const ph_tokimage_head *h) {
     t->model = ph_text_model_find(h->model);
     t->n_before = (int)h->n_before, t->n_after = (int)h->n_after;
-#define TAKE(name)       t->name = h->name;
-#define TAKE_ARRAY(name) memcpy(t->name, h->name, sizeof t->name);
-    PH_TOKIMAGE_NUMBERS(TAKE)
-    PH_TOKIMAGE_ARRAYS(TAKE_ARRAY)
+#define PH_TOKIMAGE_NUMBER(name) t->name = h->name;
+#define PH_TOKIMAGE_ARRAY(name)  memcpy(t->name, h->name, sizeof t->name);
+#include "text/tokimage_params.def"
+#undef PH_TOKIMAGE_NUMBER
+#undef PH_TOKIMAGE_ARRAY
 }
 
 static ph_rc take_op(ph_text_op *op, const ph_tokimage_op *from, const ph_tokenizer *t, ph_err *err) {

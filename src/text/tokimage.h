@@ -71,13 +71,6 @@ typedef struct ph_tokimage { /* an image, or the plan of one */
     uint64_t                n_bytes;                /* of the whole, by the counts */
 } ph_tokimage;
 
-/* Parameters that head and tokenizer have under one name, single numbers and arrays. */
-#define PH_TOKIMAGE_NUMBERS(X)                                                                               \
-    X(inner_prefix)                                                                                          \
-    X(end_suffix) X(word_chars_max) X(unk_score) X(unk_id) X(bos) X(eos) X(unk) X(pad) X(fuse_unk)           \
-        X(byte_fallback) X(ignore_merges) X(user_in_model) X(has_decoder) X(clean_up)
-#define PH_TOKIMAGE_ARRAYS(X) X(before) X(after) X(byte_id) X(glyph_id)
-
 /* Where the tables stand, by the counts of head: whatever these say, nothing overflows. */
 ph_tokimage ph_tokimage_lay(const ph_tokimage_head *head);
 /* Table `which`; NULL when it is empty. */

@@ -10,10 +10,11 @@
 
 static void put_params(ph_tokimage_head *h, const ph_tokenizer *t) {
     h->n_before = (uint32_t)t->n_before, h->n_after = (uint32_t)t->n_after;
-#define PUT(name)       h->name = t->name;
-#define PUT_ARRAY(name) memcpy(h->name, t->name, sizeof t->name);
-    PH_TOKIMAGE_NUMBERS(PUT)
-    PH_TOKIMAGE_ARRAYS(PUT_ARRAY)
+#define PH_TOKIMAGE_NUMBER(name) h->name = t->name;
+#define PH_TOKIMAGE_ARRAY(name)  memcpy(h->name, t->name, sizeof t->name);
+#include "text/tokimage_params.def"
+#undef PH_TOKIMAGE_NUMBER
+#undef PH_TOKIMAGE_ARRAY
 }
 
 static void put_ops(ph_tokimage_head *h, ph_tokimage_list list, const ph_text_op *op, int n) {
