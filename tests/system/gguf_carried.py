@@ -6,27 +6,16 @@ Prints a line a failure and ends with "N passed, M failed".
 """
 import json
 import os
-import subprocess
 import sys
 
 import gguf
 import numpy as np
 from gguf.quants import dequantize
 
+from checks import check, checked, end, runner
+
 pinhole, checkpoint, folder = sys.argv[1:]
-passed = failed = 0
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED", what)
-
-
-def run(*args):
-    r = subprocess.run([pinhole, *args], capture_output=True, text=True, check=False)
-    check(r.returncode == 0, r.stderr)
+run = checked(runner(pinhole))
 
 
 def tensors(path):
@@ -88,5 +77,4 @@ for t, line in zip(gguf.GGUFReader(packed).tensors, lines):
     check(np.abs(x - y).max() <= np.abs(x).max() / 200, f"{name}: numbers")
     blocks += 1
 check(blocks > 3, f"{blocks} matrices became blocks")
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+end()

@@ -6,7 +6,6 @@ Prints a line a failure and ends with "N passed, M failed".
 """
 import json
 import os
-import subprocess
 import sys
 
 import gguf
@@ -14,19 +13,10 @@ import numpy as np
 from field_names import vision_names
 from gguf.quants import dequantize
 
+from checks import check, end, runner
+
 pinhole, checkpoint, folder = sys.argv[1:]
-passed = failed = 0
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED", what)
-
-
-def run(*args):
-    return subprocess.run([pinhole, *args], capture_output=True, text=True, check=False)
+run = runner(pinhole)
 
 
 def weights(path):
@@ -214,5 +204,4 @@ check(r.returncode == 0, r.stderr)
 again = weights(back)
 check(again.keys() == w.keys() and all(np.array_equal(again[k], w[k]) for k in w), "there and back")
 
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+end()
