@@ -2,21 +2,8 @@
 # A bundle answers as what it was made from: each model of the reference set through one sealed file, verified there, and back
 # out of it; files with the field's names too.  A bundle that was changed in any place is refused, with what is wrong.
 cd "$(dirname "$0")/../.." || exit 1
-P=${PINHOLE:-build/pinhole}
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
+. tests/flow/models.bash
 export LC_ALL=C
-passed=0 failed=0
-ok() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" > "$D/out" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$name: $(tail -n 3 "$D/out")"
-    fi
-}
 refused() { # NAME STATUS WORDS COMMAND...
     local name=$1 status=$2 words=$3 rc
     shift 3
@@ -26,7 +13,6 @@ refused() { # NAME STATUS WORDS COMMAND...
     failed=$((failed + 1))
     echo "$name: exit $rc, $(head -n 2 "$D/err")"
 }
-same() { [ -n "$1" ] && [ "$1" = "$2" ]; }
 has() { grep -qF -- "$1" "$2"; }
 ids() { "$P" run --json -n 6 --ignore-eos -p "What is in the image?" "$@" 2> "$D/err" | sed -nE 's/.*"ids":\[([0-9,]+)\].*/\1/p'; }
 counted() { # PATH: "N passed, M failed, K skipped" of the reference cases, or nothing if one failed
@@ -40,14 +26,6 @@ alike() { # FILE FILE: but for two numbers of the plan (bundle_plan.c says why) 
 same_files() { # FROM TO: the small files, byte for byte
     [ "$(small "$1" | sed 's|.*/||')" = "$(small "$2" | sed 's|.*/||')" ] || return 1
     small "$1" | while read -r f; do cmp "$f" "$2/${f##*/}" || return 1; done
-}
-planned() { # the plan keeps within 2 MB of what the kernel measured, as tests/flow/memory.sh has it
-    local json predicted measured
-    [ -z "${PINHOLE_ASAN:-}" ] || return 0 # a sanitizer's own memory hides the program's
-    json=$("$P" run --json -n 8 --ignore-eos -p "What is in the image?" "$@" 2> "$D/err")
-    predicted=$(sed -nE 's/.*"predicted":([0-9]+).*/\1/p' <<< "$json") measured=$(sed -nE 's/.*"measured":([0-9]+).*/\1/p' <<< "$json")
-    echo "predicted $predicted, measured $measured"
-    [ -n "$predicted" ] && [ $((measured - predicted)) -le 2000000 ] && [ $((predicted - measured)) -le 2000000 ]
 }
 
 # ---- every model of the set

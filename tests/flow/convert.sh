@@ -3,30 +3,8 @@
 # checked against the references; files of both containers give the same ids; quantised files run.  Models without names in
 # GGUF, and others on request, go through one file that carries their directory.
 cd "$(dirname "$0")/../.." || exit 1
-P=${PINHOLE:-build/pinhole}
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-passed=0 failed=0
-ok() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" > "$D/out" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$name: $(tail -n 3 "$D/out")"
-    fi
-}
+. tests/flow/models.bash
 ids() { "$P" run --json -n 8 --ignore-eos -p "What is in the image?" "$@" 2> "$D/err" | sed -nE 's/.*"ids":\[([0-9,]+)\].*/\1/p'; }
-same() { [ -n "$1" ] && [ "$1" = "$2" ]; }
-planned() { # the plan of these small models keeps within 2 MB of what the kernel measured, as tests/flow/memory.sh has it
-    local json predicted measured
-    [ -z "${PINHOLE_ASAN:-}" ] || return 0 # a sanitizer's own memory hides the program's
-    json=$("$P" run --json -n 8 --ignore-eos -p "What is in the image?" "$@" 2> "$D/err")
-    predicted=$(sed -nE 's/.*"predicted":([0-9]+).*/\1/p' <<< "$json") measured=$(sed -nE 's/.*"measured":([0-9]+).*/\1/p' <<< "$json")
-    echo "predicted $predicted, measured $measured"
-    [ -n "$predicted" ] && [ $((measured - predicted)) -le 2000000 ] && [ $((predicted - measured)) -le 2000000 ]
-}
 
 S=tests/golden/set
 mkdir -p "$D/set/models"

@@ -2,21 +2,8 @@
 # What is written never harms what is read or what stands there: outputs that are inputs under any name, folders that hold
 # another model, names of temporary files, files that cannot be finished.
 cd "$(dirname "$0")/../.." || exit 1
-P=${PINHOLE:-build/pinhole}
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
+. tests/flow/models.bash
 S=tests/golden/set
-passed=0 failed=0
-ok() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" > "$D/out" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$name: $(tail -n 3 "$D/out")"
-    fi
-}
 same() { [ "$1" = "$2" ]; }
 refuses() { # CODE MESSAGE COMMAND...: the exit code and a part of the message
     local code=$1 message=$2 rc

@@ -6,18 +6,11 @@
 #include "engine/bare.h"
 #include "engine/ort/ort_engine.h"
 #include "tests/unit/engine/engine_help.h"
+#include "tests/unit/engine/ort_help.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(__SANITIZE_THREAD__)
-#define HAS_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_TSAN 1
-#endif
-#endif
 
 enum { WIDE = 256, OUT = 96, ROWS = 20 };
 

@@ -7,20 +7,13 @@
 #include "engine/ort/ort_api.h"
 #include "engine/ort/ort_session.h"
 #include "formats/onnx.h"
+#include "tests/unit/engine/ort_help.h"
 #include "tests/unit/onnx_make.h"
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_THREAD__)
-#define HAS_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_TSAN 1
-#endif
-#endif
 
 static ph_ort *open_ort(const char *test, int threads) {
     ph_ort *ort = NULL;

@@ -114,20 +114,38 @@ void test_onnx_written(void) {
     ph_onnx_writer_close(&m.w);
 }
 
+/* A folder of a test's own, with a model's path in it and that of its data. */
+typedef struct place {
+    char folder[32], path[64], data[80];
+} place;
+
+static void open_place(place *p) {
+    *p = (place){.folder = "/tmp/ph-onnx-XXXXXX"};
+    CHECK(mkdtemp(p->folder) != NULL);
+    snprintf(p->path, sizeof p->path, "%s/m.onnx", p->folder);
+    snprintf(p->data, sizeof p->data, "%s.data", p->path);
+}
+
+/* Nothing else is there. */
+static void close_place(place *p) {
+    unlink(p->path);
+    unlink(p->data);
+    CHECK(!rmdir(p->folder));
+}
+
 /* Large weights beside the model: whole pages, under the model's own name in its own folder. */
 void test_onnx_written_beside(void) {
-    char         folder[] = "/tmp/ph-onnx-XXXXXX", path[64], data[80];
+    place        at;
     model        m;
+    char         data[80];
     ph_onnx_size size;
     ph_onnx      o;
     ph_err       err = {0};
     open_model(&m, 1);
-    CHECK(mkdtemp(folder) != NULL);
-    snprintf(path, sizeof path, "%s/m.onnx", folder);
-    snprintf(data, sizeof data, "%s.data", path);
-    CHECK_SAY(!ph_onnx_write(path, &m.w, &producer, 1000, &size, &err), "%s", err.msg);
+    open_place(&at);
+    CHECK_SAY(!ph_onnx_write(at.path, &m.w, &producer, 1000, &size, &err), "%s", err.msg);
     CHECK(size.data == 8192 + sizeof m.large && size.model < 1000);
-    CHECK_SAY(!ph_onnx_open(&o, path, &err), "%s", err.msg);
+    CHECK_SAY(!ph_onnx_open(&o, at.path, &err), "%s", err.msg);
     CHECK(o.n_external == 1 && !strcmp(o.external_name[0], "m.onnx.data"));
     expect_weights(&o, &m);
     if (o.n_external && o.n_initializers == 3)
@@ -135,15 +153,14 @@ void test_onnx_written_beside(void) {
     ph_onnx_close(&o);
     m.w.weight[1].is_inside = 1;
     CHECK(!ph_onnx_measure(&m.w, 1000, &size, &err) && size.data == sizeof m.large);
-    CHECK(!ph_onnx_write(path, &m.w, &producer, PH_ONNX_EXTERNAL_AUTO, &size, &err) && !size.data);
-    unlink(data);
-    CHECK_SAY(!ph_onnx_open(&o, path, &err) && !o.n_external, "%s", err.msg);
+    CHECK(!ph_onnx_write(at.path, &m.w, &producer, PH_ONNX_EXTERNAL_AUTO, &size, &err) && !size.data);
+    unlink(at.data);
+    CHECK_SAY(!ph_onnx_open(&o, at.path, &err) && !o.n_external, "%s", err.msg);
     ph_onnx_close(&o);
-    CHECK(ph_onnx_write(folder, &m.w, &producer, 1000, &size, &err) == PH_EPATH);
-    unlink(path);
-    snprintf(data, sizeof data, "%s.data", folder);
+    CHECK(ph_onnx_write(at.folder, &m.w, &producer, 1000, &size, &err) == PH_EPATH);
+    snprintf(data, sizeof data, "%s.data", at.folder);
     unlink(data);
-    CHECK(!rmdir(folder));
+    close_place(&at);
     ph_onnx_writer_close(&m.w);
 }
 
@@ -155,28 +172,25 @@ static ph_rc make_none(const void *arg, size_t i, size_t first, size_t n, uint8_
 /* A model that cannot be finished leaves that which stands there, and the data of that. */
 void test_onnx_unfinished(void) {
     static const ph_onnx_producer none = {make_none, NULL};
-    char                          folder[] = "/tmp/ph-onnx-XXXXXX", path[64], data[80];
+    char                          path[64];
+    place                         at;
     model                         m;
     ph_onnx_size                  size;
     ph_onnx                       o;
     ph_err                        err = {0};
     open_model(&m, 1);
-    CHECK(mkdtemp(folder) != NULL);
-    snprintf(path, sizeof path, "%s/m\\.onnx", folder);
+    open_place(&at);
+    snprintf(path, sizeof path, "%s/m\\.onnx", at.folder);
     CHECK(ph_onnx_write(path, &m.w, &producer, 1000, &size, &err) == PH_EPATH &&
           strstr(err.msg, "a backslash"));
-    snprintf(path, sizeof path, "%s/m.onnx", folder);
-    snprintf(data, sizeof data, "%s.data", path);
-    CHECK_SAY(!ph_onnx_write(path, &m.w, &producer, 1000, &size, &err), "%s", err.msg);
+    CHECK_SAY(!ph_onnx_write(at.path, &m.w, &producer, 1000, &size, &err), "%s", err.msg);
     m.w.weight[2].is_inside = 1;
-    CHECK(ph_onnx_write(path, &m.w, &none, 1000, &size, &err) == PH_EFORMAT);
+    CHECK(ph_onnx_write(at.path, &m.w, &none, 1000, &size, &err) == PH_EFORMAT);
     m.w.weight[2].is_inside = 0;
-    CHECK_SAY(!ph_onnx_open(&o, path, &err), "%s", err.msg);
+    CHECK_SAY(!ph_onnx_open(&o, at.path, &err), "%s", err.msg);
     expect_weights(&o, &m);
     ph_onnx_close(&o);
-    unlink(path);
-    unlink(data);
-    CHECK(!rmdir(folder)); /* nothing else is there */
+    close_place(&at);
     ph_onnx_writer_close(&m.w);
 }
 
