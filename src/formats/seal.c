@@ -62,14 +62,20 @@ static int are_ends_right(const ph_seal *s) {
     return last == s->data;
 }
 
-/* Its size from the end, then all of it by its own digest. */
+/* Both words stand where its size says.  Data of a plain file may end in the last one by chance. */
+static int is_there(const uint8_t *bytes, size_t n) {
+    if (n < PH_SEAL_FRONT + PH_SEAL_BACK || !is_word(bytes + n - 8, PH_SEAL_ENDS)) return 0;
+    uint64_t size = u64_at(bytes + n - 24);
+    return size <= n && size >= PH_SEAL_FRONT + PH_SEAL_BACK && is_word(bytes + n - size, PH_SEAL_BEGINS);
+}
+
+/* All of it by its own digest. */
 static ph_rc read_seal(ph_seal *s, const uint8_t *bytes, size_t n, size_t *n_seal, const char *name,
                        ph_err *err) {
-    uint64_t size = u64_at(bytes + n - 24);
-    if (size > n || size < PH_SEAL_FRONT + PH_SEAL_BACK) return damaged(name, n - 24, n, err);
+    uint64_t       size = u64_at(bytes + n - 24);
     const uint8_t *seal = bytes + n - size;
     size_t         back = (size_t)size - PH_SEAL_BACK;
-    if (!is_word(seal, PH_SEAL_BEGINS) || u64_at(seal + 8) != size || u32_at(bytes + n - 12) ||
+    if (u64_at(seal + 8) != size || u32_at(bytes + n - 12) ||
         u64_at(seal + 32) != (back - PH_SEAL_FRONT) / PH_SEAL_ROW || (back - PH_SEAL_FRONT) % PH_SEAL_ROW ||
         !is_digest_of(seal + back, seal, back))
         return damaged(name, n - (size_t)size, n, err);
@@ -84,7 +90,7 @@ static ph_rc read_seal(ph_seal *s, const uint8_t *bytes, size_t n, size_t *n_sea
 ph_rc ph_seal_read(ph_seal *s, const uint8_t *bytes, size_t n, const char *name, ph_err *err) {
     size_t whole = 0, n_seal = 0;
     *s = (ph_seal){.bytes = bytes, .n = n};
-    if (n < PH_SEAL_FRONT + PH_SEAL_BACK || !is_word(bytes + n - 8, PH_SEAL_ENDS)) return PH_OK;
+    if (!is_there(bytes, n)) return PH_OK;
     s->version = u32_at(bytes + n - 16);
     PH_TRY(check_version(s->version, name, err));
     PH_TRY(read_seal(s, bytes, n, &n_seal, name, err));
@@ -106,7 +112,10 @@ ph_rc ph_seal_read(ph_seal *s, const uint8_t *bytes, size_t n, const char *name,
 void ph_seal_explain(const uint8_t *bytes, size_t n, size_t data_end, char *out, size_t size) {
     uint64_t n_seal, whole;
     if (data_end > n || n - data_end < 16 || !is_word(bytes + data_end, PH_SEAL_BEGINS)) {
-        snprintf(out, size, "the file ends at byte %zu, cut short", n);
+        if (n >= 8 && is_word(bytes + n - 8, PH_SEAL_ENDS))
+            snprintf(out, size, "what stands before its last 8 bytes was changed");
+        else
+            snprintf(out, size, "the file ends at byte %zu, cut short", n);
         return;
     }
     n_seal = u64_at(bytes + data_end + 8);
@@ -117,7 +126,7 @@ void ph_seal_explain(const uint8_t *bytes, size_t n, size_t data_end, char *out,
         snprintf(out, size, "%llu bytes were appended to its %llu", (unsigned long long)(n - whole),
                  (unsigned long long)whole);
     else
-        snprintf(out, size, "its last 8 bytes were changed");
+        snprintf(out, size, "its last 24 bytes were changed");
 }
 
 /* ---- the data ---- */

@@ -12,8 +12,8 @@
  *     u64 n_seal, u32 version, u32 0, "PHBUNDLE"
  *
  * Little-endian.  A digest is XXH3's of 128 bits, in its canonical form: it finds damage and change, and
- * stops nobody who wants to deceive.  The last 16 bytes are the same in all versions.  Every byte of the
- * file is under a digest or compared.
+ * stops nobody who wants to deceive.  The first word and the last 24 bytes are the same in all versions.
+ * Every byte of the file is under a digest or compared.
  *
  * Docs: docs/adr/0177.  Source: github.com/Cyan4973/xxHash doc/xxhash_spec.md.
  */
@@ -42,7 +42,7 @@ typedef struct ph_seal {
 /* ---- reading ---- */
 
 /* The seal of a file's bytes, held against itself, the file's size and the head; of the data nothing is
- * read.  A file without one is PH_OK and version 0.  name begins messages.
+ * read.  A file without one, both words and its size, is PH_OK and version 0.  name begins messages.
  * Errors: PH_EUNSUP a later version, with its number; PH_EFORMAT the seal, the size or the head is not what
  * it was. */
 ph_rc ph_seal_read(ph_seal *s, const uint8_t *bytes, size_t n, const char *name, ph_err *err);

@@ -166,7 +166,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A cache with layers of several forms, and one sequence of 80 tokens. */
 static ph_kv *cache_of(void) {
     ph_kv_layer layer[] = {{1, 2, 2}, {2, 1, 1}, {1, 4, 4}, {1, 8, 8}};
-    ph_kv_spec  spec = {layer, 4, 1, 100, 100, PH_F16};
+    ph_kv_spec  spec = {layer, 4, 1, 100, 100, PH_F16, 0};
     ph_kv      *kv = NULL;
     int         sequence;
     assert(!ph_kv_open(&kv, &spec, NULL) && !ph_kv_begin(kv, &sequence, NULL) &&

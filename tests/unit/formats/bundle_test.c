@@ -155,6 +155,21 @@ void test_bundle_lies(void) {
     }
 }
 
+/* Data of a plain file may end as a seal does. */
+void test_bundle_word_by_chance(void) {
+    size_t    n;
+    uint8_t  *bytes = make(&(how){.no_seal = 1, .no_version = 1}, &n);
+    ph_arena  arena = ft_arena();
+    ph_gguf   g, vision;
+    ph_bundle b;
+    ph_err    err;
+    memcpy(bytes + n - 8, "PHBUNDLE", 8);
+    CHECK_SAY(!open_bytes(bytes, n, &b, &g, &vision, &arena, &err), "%s", err.msg);
+    CHECK(!b.version && g.weights.n == 5);
+    ph_arena_close(&arena);
+    free(bytes);
+}
+
 /* A head that ends within the tables would leave keys to the data's digests, which may be trusted. */
 void test_bundle_short_head(void) {
     size_t    n, n_sealed;
