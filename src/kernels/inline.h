@@ -9,12 +9,15 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define INLINE static inline
 #define UNROLL
+#define UNROLL_ROWS
 #elif defined(__clang__)
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define INLINE      static inline __attribute__((always_inline))
+#define UNROLL      _Pragma("clang loop unroll(full)")
+#define UNROLL_ROWS UNROLL
 #else
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
+#define INLINE      static inline __attribute__((always_inline))
+#define UNROLL      _Pragma("GCC unroll 8")
+#define UNROLL_ROWS _Pragma("GCC unroll 16") /* of tall tiles, whose sums must be in registers */
 #endif
 
 #endif

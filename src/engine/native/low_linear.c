@@ -28,8 +28,9 @@ enum {
     GROUP_MAX = 8,
     SCALES_MAX = 2,
     GROUP_REACH =
-        24,        /* nodes from the first Linear to the last of a group: later ones would only hold memory */
-    ROWS_MAX = 96, /* rows of a unit: enough to pay for unpacking a row of weights, whole tiles of kernels */
+        24, /* nodes from the first Linear to the last of a group: later ones would only hold memory */
+    ROWS_MAX = 128, /* rows of a unit: enough to pay for unpacking a row of weights */
+    ROWS_TILE = 12, /* whole tiles of kernels */
     COLS_MIN = 8,
     COLS16_MIN = 16, /* the same by integers: what goes together there */
     MANY_ROWS = 16,  /* from here on a unit's columns share its rows */
@@ -349,6 +350,15 @@ static size_t row_block_of(const fused *f, size_t rows) {
     return block ? block : 1;
 }
 
+/* Blocks of a run alike, in whole tiles where that is not more than one may have: a last one of a few rows
+ * would read all weights for little. */
+static size_t even_block(const fused *f, size_t rows) {
+    size_t most = row_block_of(f, rows), blocks = most ? (rows + most - 1) / most : 0;
+    if (blocks < 2) return most;
+    size_t even = (rows + blocks - 1) / blocks, whole = (even + ROWS_TILE - 1) / ROWS_TILE * ROWS_TILE;
+    return whole <= most ? whole : even;
+}
+
 /* Floats of one block of results; of few rows it is wide. */
 static size_t temp_floats(const fused *f, size_t rows) {
     size_t block = f->n_dots ? ROWS_MAX : row_block_of(f, rows);
@@ -386,7 +396,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     size_t cols = 0, hands = (size_t)p->n_hands;
     (void)err;
     f->rows = rows_of(p, f, p->size);
-    f->row_block = row_block_of(f, f->rows);
+    f->row_block = even_block(f, f->rows);
     for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
     size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
     size_t grain = f->n_dots ? COLS16_MIN : COLS_MIN;
@@ -464,12 +474,11 @@ static void product(const ph_kernels *k, const fused *f, const part *t, float *y
         t->dot(y, y_stride, &d->q, w, t->w_stride, rows, cols, d->kernel);
     else
         ph_linear_run(k, t->linear, y, y_stride, d->x, f->k, w, t->w_stride, rows, cols, f->k, d->kernel);
-    for (size_t r = 0; t->col_scale && r < rows; r++)
-        k->mul(&y[r * y_stride], &y[r * y_stride], &t->col_scale[c], cols);
-    if (t->bias)
-        for (size_t r = 0; r < rows; r++) k->add(&y[r * y_stride], &y[r * y_stride], &t->bias[c], cols);
-    if (t->act)
-        for (size_t r = 0; r < rows; r++) t->act(&y[r * y_stride], &y[r * y_stride], cols);
+    for (size_t r = 0; (t->col_scale || t->bias || t->act) && r < rows; r++, y += y_stride) {
+        if (t->col_scale) k->mul(y, y, &t->col_scale[c], cols);
+        if (t->bias) k->add(y, y, &t->bias[c], cols);
+        if (t->act) t->act(y, y, cols);
+    }
 }
 
 static void scale(ph_native *p, const part *t, float *y, size_t y_stride, size_t r0, size_t rows,

@@ -10,8 +10,9 @@
 #ifndef PH_KERNELS_VNNI_VNNI_BYTES_H
 #define PH_KERNELS_VNNI_VNNI_BYTES_H
 
-/* Rows whose sums are kept; columns that one row meets; rows of a tile with two planes, with one. */
-enum { SUMS = 256, EIGHT = 8, TILE2 = 6, TILE1 = 12 };
+/* Rows whose sums are kept; columns that one row meets; rows of a tile with two planes, with one; elements
+ * that are packed at once. */
+enum { SUMS = 144, EIGHT = 8, TILE2 = 6, TILE1 = 12, CHUNK = 512 };
 
 INLINE __m512i up_128(__m512i v) {
     return _mm512_xor_si512(v, _mm512_set1_epi8((char)0x80));
@@ -67,6 +68,7 @@ INLINE void bytes_stream(int planes, float *y, const plane_pair *x, size_t k, co
             if (planes > 1) hi[c] = _mm512_dpbusd_epi32(hi[c], u, x_hi);
         }
     }
+    UNROLL
     for (size_t c = 0; c < EIGHT; c++) {
         sums[0][c] = _mm512_reduce_add_epi32(lo[c]);
         if (planes > 1) sums[1][c] = _mm512_reduce_add_epi32(hi[c]);
@@ -79,69 +81,147 @@ INLINE void bytes_stream(int planes, float *y, const plane_pair *x, size_t k, co
 
 INLINE plane_pair pair_of(const ph_qrows *x, size_t r) {
     const int8_t *hi = &x->hi[r * x->k], *lo = x->lo ? &x->lo[r * x->k] : hi;
+    const int32_t all = (int32_t)((uint32_t)x->s[2 * r] + (uint32_t)x->s[2 * r + 1]);
     return (plane_pair){.lo = lo,
                         .hi = hi,
-                        .lo_start = less_128(lo, x->k),
+                        .lo_start = x->lo ? less_128(lo, x->k) : (int32_t)(0 - ((uint32_t)all << 7)),
                         .hi_start = x->lo ? less_128(hi, x->k) : 0,
                         .d = x->d[r]};
 }
 
 /* ---- more rows ---- */
 
-/* rows x 16 vectors columns (rows, vectors and planes constants); p: [vectors][k / 4]. */
-INLINE void bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k, const __m512i *p,
-                       size_t rows, size_t vectors, size_t cols) {
-    __m512i lo[TILE1][VECTORS], hi[TILE1][VECTORS];
+/* Sums as what they are: as __m512i, which is of 64-bit lanes, GCC 12 keeps a second copy of each in memory.
+ */
+typedef int32_t lane_sums __attribute__((vector_size(64)));
+
+/* Elements [from, from + n) of k.  Of more than one such the sums wait in memory, tile by tile; so what is
+ * packed stays in the first-level cache while all rows pass. */
+typedef struct chunk {
+    const __m512i *p; /* [vectors][n / 4] */
+    size_t         from, n;
+    int            is_first, is_last;
+} chunk;
+
+/* Rows of a tile one below the other, three from each of these places on: so they are met through few
+ * registers. */
+enum { PLACES = TILE1 / 3 };
+
+INLINE void places_of(const int8_t *at[PLACES], const int8_t *x, size_t stride, size_t rows) {
     UNROLL
+    for (size_t i = 0; 3 * i < rows; i++) at[i] = x + 3 * i * stride;
+}
+
+INLINE __m512i four_of(const int8_t *at[PLACES], size_t r, size_t stride, size_t i) {
+    return four(&at[r / 3][r % 3 * stride + 4 * i]);
+}
+
+/* rows x 16 vectors columns (rows, vectors and planes constants); rows of x are k apart.  kept:
+ * [rows][vectors] sums of the chunks before, for each plane. */
+INLINE void bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
+                       const chunk *part, lane_sums *kept, size_t rows, size_t vectors, size_t cols) {
+    lane_sums     lo[TILE1][VECTORS], hi[TILE1][VECTORS];
+    const int8_t *lo_at[PLACES], *hi_at[PLACES];
+    const size_t  steps = part->n / 4;
+    places_of(lo_at, x->lo + part->from, k, rows);
+    places_of(hi_at, x->hi + part->from, k, rows);
+    UNROLL_ROWS
     for (size_t r = 0; r < rows; r++) {
         UNROLL
         for (size_t c = 0; c < vectors; c++) {
-            lo[r][c] = _mm512_set1_epi32(x[r].lo_start);
-            hi[r][c] = _mm512_set1_epi32(x[r].hi_start);
+            size_t at = (r * vectors + c) * (size_t)planes;
+            lo[r][c] = part->is_first ? (lane_sums)_mm512_set1_epi32(x[r].lo_start) : kept[at];
+            if (planes > 1)
+                hi[r][c] = part->is_first ? (lane_sums)_mm512_set1_epi32(x[r].hi_start) : kept[at + 1];
         }
     }
-    for (size_t i = 0; i < k / 4; i++) {
+    for (size_t i = 0; i < steps; i++) {
         __m512i u[VECTORS];
         UNROLL
-        for (size_t c = 0; c < vectors; c++) u[c] = p[c * (k / 4) + i];
-        UNROLL
+        for (size_t c = 0; c < vectors; c++) u[c] = part->p[c * steps + i];
+        UNROLL_ROWS
         for (size_t r = 0; r < rows; r++) {
-            __m512i l = four(&x[r].lo[4 * i]), h = planes > 1 ? four(&x[r].hi[4 * i]) : l;
+            __m512i l = four_of(lo_at, r, k, i), h = planes > 1 ? four_of(hi_at, r, k, i) : l;
             UNROLL
             for (size_t c = 0; c < vectors; c++) {
-                lo[r][c] = _mm512_dpbusd_epi32(lo[r][c], u[c], l);
-                if (planes > 1) hi[r][c] = _mm512_dpbusd_epi32(hi[r][c], u[c], h);
+                lo[r][c] = (lane_sums)_mm512_dpbusd_epi32((__m512i)lo[r][c], u[c], l);
+                if (planes > 1) hi[r][c] = (lane_sums)_mm512_dpbusd_epi32((__m512i)hi[r][c], u[c], h);
             }
         }
     }
-    UNROLL
+    UNROLL_ROWS
     for (size_t r = 0; r < rows; r++) {
         UNROLL
-        for (size_t c = 0; c < vectors; c++)
-            store(&y[r * y_stride + c * LANES], whole_of(planes, lo[r][c], hi[r][c], x[r].d),
-                  cols - c * LANES);
+        for (size_t c = 0; c < vectors; c++) {
+            size_t at = (r * vectors + c) * (size_t)planes;
+            if (part->is_last) {
+                store(
+                    &y[r * y_stride + c * LANES],
+                    whole_of(planes, (__m512i)lo[r][c], (__m512i)(planes > 1 ? hi[r][c] : lo[r][c]), x[r].d),
+                    cols - c * LANES);
+                continue;
+            }
+            kept[at] = lo[r][c];
+            if (planes > 1) kept[at + 1] = hi[r][c];
+        }
     }
 }
 
+/* What is left below whole tiles is done as the last rows of a whole one once more, if that is cheaper. */
 INLINE void bytes_strip(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
-                        const __m512i *p, size_t rows, size_t vectors, size_t cols) {
-    const size_t most = planes > 1 ? TILE2 : TILE1;
+                        const chunk *part, lane_sums *kept, size_t rows, size_t vectors, size_t cols) {
+    const size_t most = planes > 1 ? TILE2 : TILE1, sums = vectors * (size_t)planes;
     size_t       r = 0;
-    for (; r + most <= rows; r += most)
-        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, p, most, vectors, cols);
-    for (; r + 3 <= rows; r += 3)
-        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, p, 3, vectors, cols);
-    for (; r < rows; r++) bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, p, 1, vectors, cols);
+    for (; r + most <= rows; r += most, kept += most * sums)
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, most, vectors, cols);
+    if (rows - r > most / 3 && rows >= most) {
+        r = rows - most;
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, most, vectors, cols);
+        return;
+    }
+    for (; r + 3 <= rows; r += 3, kept += 3 * sums)
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, 3, vectors, cols);
+    for (; r < rows; r++, kept += sums)
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, 1, vectors, cols);
 }
 
-/* All of k of up to sixteen columns. */
-INLINE void bytes_pack(__m512i *out, const uint8_t *w, size_t w_stride, size_t k, size_t cols) {
+/* n elements of up to sixteen columns. */
+INLINE void bytes_pack(__m512i *out, const uint8_t *w, size_t w_stride, size_t n, size_t cols) {
     const form f = {.elements = PART, .bytes = PART, .bytes_of = bytes_I8};
-    for (size_t i = 0; i < k; i += PART, out += 8) {
+    for (size_t i = 0; i < n; i += PART, out += 8) {
         __m512i v[8];
         pairs(&f, v, w + i, w_stride, cols, 0);
         interleave(v, out);
     }
+}
+
+/* Bytes that come next, to the second-level cache.  What the processor fetches by itself ends with each short
+ * run; past the last column it is a word to nobody. */
+INLINE void bytes_ahead(const uint8_t *w, size_t w_stride, size_t n, size_t cols) {
+    for (size_t c = 0; c < cols; c++)
+        for (size_t i = 0; i < n; i += 64) _mm_prefetch((const char *)&w[c * w_stride + i], _MM_HINT_T1);
+}
+
+/* Up to 32 columns. */
+INLINE void bytes_columns(int planes, float *y, size_t y_stride, const plane_pair *x, const uint8_t *w,
+                          size_t w_stride, size_t rows, size_t cols, size_t k, __m512i *p) {
+    lane_sums kept[(SUMS + TILE1) * VECTORS * 2];
+    size_t    i = 0;
+    do { /* once at least: of no elements there are sums too */
+        size_t      n = k - i < CHUNK ? k - i : CHUNK, first = cols < LANES ? cols : LANES;
+        const chunk part = {p, i, n, !i, i + n == k};
+        bytes_pack(p, w + i, w_stride, n, first);
+        if (cols > LANES) bytes_pack(p + n / 4, w + i + LANES * w_stride, w_stride, n, cols - LANES);
+        if (part.is_last)
+            bytes_ahead(w + VECTORS * LANES * w_stride, w_stride, k < CHUNK ? k : CHUNK, cols);
+        else
+            bytes_ahead(w + i + n, w_stride, k - i - n < CHUNK ? k - i - n : CHUNK, cols);
+        if (cols > LANES)
+            bytes_strip(planes, y, y_stride, x, k, &part, kept, rows, VECTORS, cols);
+        else
+            bytes_strip(planes, y, y_stride, x, k, &part, kept, rows, 1, cols);
+        i += CHUNK;
+    } while (i < k);
 }
 
 /* At most SUMS rows. */
@@ -151,17 +231,9 @@ INLINE void bytes_dot(int planes, float *y, size_t y_stride, const plane_pair *x
         for (size_t r = 0; r < rows; r++)
             bytes_stream(planes, &y[r * y_stride + c], &x[r], k, w + c * w_stride, w_stride,
                          cols - c < EIGHT ? cols - c : EIGHT);
-    for (size_t c = 0; rows >= FEW && c < cols; c += VECTORS * LANES) {
-        size_t left = cols - c;
-        bytes_pack(p, w + c * w_stride, w_stride, k, left < LANES ? left : LANES);
-        if (left <= LANES) {
-            bytes_strip(planes, &y[c], y_stride, x, k, p, rows, 1, left);
-            continue;
-        }
-        size_t second = left - LANES < LANES ? left - LANES : LANES;
-        bytes_pack(p + k / 4, w + (c + LANES) * w_stride, w_stride, k, second);
-        bytes_strip(planes, &y[c], y_stride, x, k, p, rows, VECTORS, LANES + second);
-    }
+    for (size_t c = 0; rows >= FEW && c < cols; c += VECTORS * LANES)
+        bytes_columns(planes, &y[c], y_stride, x, w + c * w_stride, w_stride, rows,
+                      cols - c < VECTORS * LANES ? cols - c : VECTORS * LANES, k, p);
 }
 
 static void dot_I8(float *restrict y, size_t y_stride, const ph_qrows *restrict x, const void *restrict w,
