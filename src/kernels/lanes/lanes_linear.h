@@ -18,8 +18,8 @@
 enum {
     STREAM = 8,                     /* columns that a single row reads at once */
     GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
-    PANEL = 24,                     /* rows whose sums wait in memory: 24 x 8 x W floats */
-    CHUNK = 512,                    /* of k: 8 columns of it are 16 KiB */
+    PANEL = 48,                     /* rows whose sums wait in memory: 48 x 8 x W floats */
+    CHUNK = 768,                    /* of k, at most: 8 columns of it are 24 KiB */
     BLOCK_FLOATS = 256 * 1024       /* of x that stay in the second-level cache while all columns pass */
 };
 
@@ -137,6 +137,12 @@ INLINE void add_up(float *y, size_t y_stride, vf (*sums)[GROUP], size_t rows, si
         for (size_t c = 0; c < cols; c++) y[r * y_stride + c] = out[r * GROUP + c];
 }
 
+/* Whole vectors, and as many of them in each chunk as in the others. */
+static size_t even_chunk(size_t k) {
+    size_t chunks = (k + CHUNK - 1) / CHUNK;
+    return chunks ? ((k + chunks - 1) / chunks + W - 1) / W * W : CHUNK;
+}
+
 /* rows <= PANEL, cols <= GROUP, w: floats. */
 static void panel(float *y, size_t y_stride, const float *x, size_t x_stride, const uint8_t *w,
                   size_t w_stride, size_t rows, size_t cols, size_t k) {
@@ -144,8 +150,9 @@ static void panel(float *y, size_t y_stride, const float *x, size_t x_stride, co
     if (rows < PANEL || cols < GROUP || !k) /* else each begins with its first products */
         for (size_t r = 0; r < PANEL; r++)
             for (size_t c = 0; c < GROUP; c++) sums[r][c] = v_zero();
-    for (size_t i = 0; i < k; i += CHUNK) {
-        size_t         n = k - i < CHUNK ? k - i : CHUNK, r = 0;
+    const size_t chunk = even_chunk(k);
+    for (size_t i = 0; i < k; i += chunk) {
+        size_t         n = k - i < chunk ? k - i : chunk, r = 0;
         const uint8_t *from = &w[i * sizeof(float)];
         for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
             strip(TILE_ROWS, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n, !i);
