@@ -18,6 +18,11 @@ static const struct {
 #undef PH_FUSION
 };
 
+const char *ph_engine_class_name(ph_engine_class c) {
+    static const char *const names[PH_N_ENGINE_CLASSES] = {"cpu", "gpu", "npu"};
+    return names[c];
+}
+
 const char *ph_fusion_name(int i) {
     return i >= 0 && i < PH_N_FUSIONS ? fusions[i].name : NULL;
 }

@@ -22,7 +22,8 @@ typedef struct ph_engine_def ph_engine_def;
 typedef struct ph_engine_env {
     ph_threads       *threads;
     const ph_kernels *kernels;
-    ph_trace         *trace; /* or NULL */
+    ph_trace         *trace;       /* or NULL */
+    int               is_profiled; /* also spans that cost time (ph_engine_def.profile) */
     int               is_deterministic;
     int is_exact; /* block-typed weights and bytes meet floats, not rows of 16 bits: slower, the reference's
                    * numbers */
@@ -41,6 +42,15 @@ const char *ph_fusion_name(int i); /* NULL past the last */
 const char *ph_fusion_what(int i); /* one line for a human */
 /* "norm,act", "all" or NULL (none) to bits.  Errors: PH_EUSAGE a name that is none (lists them). */
 ph_rc ph_fusions_of(const char *list, unsigned *out, ph_err *err);
+
+/* What an engine computes on: the router goes by it (route.h). */
+typedef enum ph_engine_class {
+    PH_ENGINE_CPU,
+    PH_ENGINE_GPU,
+    PH_ENGINE_NPU,
+    PH_N_ENGINE_CLASSES
+} ph_engine_class;
+const char *ph_engine_class_name(ph_engine_class c); /* "cpu", "gpu", "npu" */
 
 typedef struct ph_engine { /* first member of each engine's own struct */
     const ph_engine_def *def;
@@ -80,11 +90,19 @@ typedef struct ph_bind {
 typedef enum ph_run_state { PH_RUN_DONE, PH_RUN_AGAIN } ph_run_state;
 
 struct ph_engine_def {
-    const char *name; /* "native", "ort" */
+    const char     *name; /* "native", "ort" */
+    ph_engine_class cls;
+    /* Bytes a microsecond between its memory and the host's, for values that its runs leave there; 0: they
+     * read and write the host's, which the times of its runs hold. */
+    double border_bytes_a_us;
+    /* Which release computes ("1.32.0"): times that another one took are not its own.  NULL: it has none. */
+    void (*version)(char *out, size_t size);
     /* Is it here?  PH_OK, or PH_EMACHINE with the reason. */
     ph_rc (*probe)(ph_err *err);
     ph_rc (*open)(ph_engine **e, const ph_engine_env *env, ph_err *err);
     void (*close)(ph_engine *e);
+    /* Bytes that it holds itself, whatever parts it runs: a library, a device's tables.  NULL: none. */
+    size_t (*holds)(const ph_engine *e);
     int (*supports)(const ph_graph *g, int node);
     double (*estimate_us)(const ph_engine *e, const ph_graph *g, const ph_syms *syms);
     ph_rc (*compile)(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out, ph_err *err);
@@ -104,6 +122,9 @@ struct ph_engine_def {
     ph_rc (*run)(ph_program *p, const ph_syms *syms, const ph_until *until, ph_run_state *state, ph_err *err);
     void (*reset)(ph_program *p); /* forget a half-done run */
     void (*close_program)(ph_program *p);
+    /* Spans of what ran so far, by operator, into the trace, where env.is_profiled asked for them; later runs
+     * need not be in it.  NULL: each step's stand there already. */
+    ph_rc (*profile)(ph_program *p, ph_err *err);
 };
 
 /* ---- for engines (cost.c) ---- */

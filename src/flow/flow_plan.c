@@ -53,8 +53,20 @@ typedef struct copies {
     size_t engine, opening, weights;
 } copies;
 
+/* What engines hold themselves, each once, however many parts it runs. */
+static size_t engines_own(const ph_session *s) {
+    size_t own = 0;
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        const ph_engine *e = s->part[i].program ? s->part[i].engine : NULL;
+        int              is_new = e && e->def->holds;
+        for (int k = 0; k < i && is_new; k++) is_new = !s->part[k].program || s->part[k].engine != e;
+        if (is_new) own += e->def->holds(e);
+    }
+    return own;
+}
+
 static ph_rc copies_of(const ph_session *s, copies *out, ph_err *err) {
-    *out = (copies){0};
+    *out = (copies){.engine = engines_own(s)};
     for (int i = PH_PART_VISION; i <= PH_PART_BRIDGE; i++) {
         const ph_ready *r = &s->part[i];
         ph_need         need;
@@ -225,6 +237,7 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     }
     copies held;
     PH_TRY(copies_of(s, &held, err));
+    see.engine += engines_own(s);
     loading(s, &held, &out->phase[PH_PHASE_LOAD]);
     seeing(s, &d, &held, &see, &out->phase[PH_PHASE_SEE]);
     /* The language part takes over the scratch; the weights that were seen with stay. */

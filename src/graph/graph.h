@@ -201,6 +201,11 @@ const char    *ph_node_text(const ph_node *n, const char *name, const char *othe
 const int64_t *ph_node_ints(const ph_node *n, const char *name, size_t *count);
 const double  *ph_node_floats(const ph_node *n, const char *name, size_t *count);
 
+/* What these graphs compute, as 32 hexadecimal digits: operators, attributes, shapes, storage of the weights;
+ * not their numbers, and no names.  g[i] may be NULL.  Errors: PH_ENOMEM. */
+enum { PH_FINGERPRINT = 33 };
+ph_rc ph_graph_fingerprint(const ph_graph *const *g, size_t n, char out[PH_FINGERPRINT], ph_err *err);
+
 /* The graph as Graphviz DOT through a callback; clusters by modality, weights folded into their node. */
 typedef void ph_write_fn(void *arg, const char *text, size_t n);
 void         ph_graph_dot(const ph_graph *g, ph_write_fn *write, void *arg);

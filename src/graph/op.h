@@ -47,7 +47,9 @@ typedef struct ph_op {
     const char *source; /* where the semantics are written down */
     /* How many outputs this node has, between out_min and out_max; NULL: out_min. */
     int (*outputs)(const ph_graph *g, const ph_node *n);
-    int has_effect; /* changes a state: never removed, merged or folded */
+    int has_effect;   /* changes a state: never removed, merged or folded */
+    int is_product;   /* multiplies matrices */
+    int goes_by_data; /* which memory it reads, and how much it does, stand in numbers that come with a run */
     /* Floats of scratch that eval takes beyond one copy of each input and output; NULL: none.  Arrays have
      * shapes, no data. */
     int64_t (*scratch)(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out);

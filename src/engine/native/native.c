@@ -4,6 +4,7 @@
  */
 #include "engine/native/native.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +59,14 @@ static ph_rc lend(ph_program *program, int value, void *data, ph_err *err) {
     return PH_OK;
 }
 
+static void version(char *out, size_t size) {
+    snprintf(out, size, "%s", PH_VERSION);
+}
+
 const ph_engine_def ph_engine_native = {
     .name = "native",
+    .cls = PH_ENGINE_CPU,
+    .version = version,
     .probe = probe,
     .open = open_engine,
     .close = close_engine,

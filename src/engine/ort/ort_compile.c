@@ -16,9 +16,7 @@
 
 enum {
     SHARED_ABOVE = 1024, /* bytes; smaller weights are in the model, which ORT copies */
-    /* Pages of ORT's code that opening and running first touch, and the least that a session's tables and its
-     * threads' heaps take: as found with release 1.32 on x86-64. */
-    CODE_BYTES = 9 << 20,
+    /* The least that a session's tables and its threads' heaps take: as found with release 1.32 on x86-64. */
     TABLES_BYTES = 1 << 20,
 };
 
@@ -130,12 +128,14 @@ static ph_rc place_weight(ph_ort_program *p, ph_onnx_shared *s, ph_ort_weight *o
 
 static ph_rc open_session(ph_ort_program *p, ph_onnx_memory *m, ph_ort_weight *weight, ph_err *err) {
     for (size_t i = 0; i < m->n_shared; i++) PH_TRY(place_weight(p, &m->shared[i], &weight[i], err));
-    const ph_ort_model model = {.name = p->base.graph->name,
-                                .bytes = m->model,
-                                .n = m->n,
-                                .weight = weight,
-                                .n_weights = m->n_shared};
-    const ph_ort_how   how = {.is_lean = 1, .is_exact = p->base.engine->env.is_exact};
+    const ph_ort_model   model = {.name = p->base.graph->name,
+                                  .bytes = m->model,
+                                  .n = m->n,
+                                  .weight = weight,
+                                  .n_weights = m->n_shared};
+    const ph_engine_env *env = &p->base.engine->env;
+    const ph_ort_how     how = {
+            .is_lean = 1, .is_exact = env->is_exact, .trace = env->is_profiled ? env->trace : NULL};
     return ph_ort_session_open(&p->session, ph_ort_engine_of(&p->base)->ort, &model, &how, err);
 }
 
@@ -178,15 +178,11 @@ static size_t made_bytes(const ph_onnx_writer *w, size_t *all) {
 
 /* What opening added to the process beside pages of files, and what is known to be there at least. */
 static void count_fixed(ph_ort_program *p, const ph_onnx_exported *x, size_t anon_before) {
-    ph_ort_engine *e = ph_ort_engine_of(&p->base);
-    size_t         known = made_bytes(&x->writer, &p->opening) + TABLES_BYTES;
-    ph_mem         now;
+    size_t known = made_bytes(&x->writer, &p->opening) + TABLES_BYTES;
+    ph_mem now;
     if (p->session && ph_mem_read(&now) && now.rss_anon > anon_before + known)
         known = now.rss_anon - anon_before;
     p->fixed = known + sizeof *p;
-    if (e->is_charged) return;
-    e->is_charged = 1;
-    p->fixed += e->bytes + CODE_BYTES;
 }
 
 static ph_rc build(ph_ort_program *p, const ph_compile *how, ph_err *err) {

@@ -14,8 +14,7 @@
 typedef struct ph_ort_engine { /* a ph_engine */
     ph_engine base;
     ph_ort   *ort;
-    size_t    bytes;      /* resident since the library was loaded and set up */
-    int       is_charged; /* they are in the need of a program */
+    size_t    bytes; /* resident since the library was loaded and set up */
 } ph_ort_engine;
 
 /* An input or output of a program. */

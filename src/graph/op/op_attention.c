@@ -330,6 +330,7 @@ const ph_op ph_op_Attention = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .is_product = 1,
     .scratch = scratch,
     .eval = eval,
     .onnx = write_onnx,

@@ -133,6 +133,7 @@ const ph_op ph_op_Conv = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .is_product = 1,
     .scratch = scratch_of,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__Conv.html",

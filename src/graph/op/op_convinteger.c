@@ -96,6 +96,7 @@ const ph_op ph_op_ConvInteger = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .is_product = 1,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__ConvInteger.html",
 };

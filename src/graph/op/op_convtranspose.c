@@ -152,6 +152,7 @@ const ph_op ph_op_ConvTranspose = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .is_product = 1,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__ConvTranspose.html",
 };

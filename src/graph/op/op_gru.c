@@ -40,6 +40,7 @@ const ph_op ph_op_GRU = {
     .out_min = 2,
     .out_max = 2,
     .infer = infer,
+    .is_product = 1,
     .eval = eval,
     .onnx = ph_write_recurrent,
     .source = "onnx.ai/onnx/operators/onnx__GRU.html",

@@ -111,6 +111,7 @@ const ph_op ph_op_Linear = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .is_product = 1,
     .eval = eval,
     .onnx = write_onnx,
     .source = "the design: one product for every storage type",

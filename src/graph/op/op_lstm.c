@@ -42,6 +42,7 @@ const ph_op ph_op_LSTM = {
     .out_min = 3,
     .out_max = 3,
     .infer = infer,
+    .is_product = 1,
     .eval = eval,
     .onnx = ph_write_recurrent,
     .source = "onnx.ai/onnx/operators/onnx__LSTM.html",

@@ -76,6 +76,7 @@ const ph_op ph_op_MatMulInteger = {
     .out_min = 1,
     .out_max = 1,
     .infer = infer,
+    .is_product = 1,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__MatMulInteger.html",
 };

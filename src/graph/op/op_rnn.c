@@ -31,6 +31,7 @@ const ph_op ph_op_RNN = {
     .out_min = 2,
     .out_max = 2,
     .infer = infer,
+    .is_product = 1,
     .eval = eval,
     .onnx = ph_write_recurrent,
     .source = "onnx.ai/onnx/operators/onnx__RNN.html",
