@@ -23,6 +23,13 @@ void ph_cli_init(ph_cli *c) {
     c->sampling.top_p = 1;
 }
 
+void ph_cli_leave_out(ph_option *rows, const char *name) {
+    ph_option *to = rows;
+    for (; rows->name; rows++)
+        if (strcmp(rows->name, name)) *to++ = *rows;
+    *to = *rows;
+}
+
 void ph_cli_copy_rows(ph_option *to, const ph_option *from, size_t n) {
     memcpy(to, from, n * sizeof *from);
     memset(&to[n], 0, sizeof *to);
@@ -82,10 +89,18 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
                  "slower",
              PH_OPTION_TEXT, &c->unfuse},
             {"--engine", 0, "E",
-             "an engine for all parts, or vision=E,language=E; where one is not here, native runs its part",
+             "for all parts, or vision=E,bridge=E,language=E; auto chooses; where one is not here, native runs",
              PH_OPTION_TEXT, &c->engine},
             {"--engine-strict", 0, NULL, "an engine that is not here is an error", PH_OPTION_FLAG,
              &s->is_engine_strict},
+            {"--latency-budget", 0, "MS",
+             "with --engine auto: until the first token (380), shared among the parts by their work",
+             PH_OPTION_REAL, &s->latency_ms},
+            {"--memory-budget", 0, "SIZE", "with --engine auto: the plan holds no more than this", PH_OPTION_SIZE,
+             &s->memory_max},
+            {"--costs", 0, "FILE",
+             "with --engine auto: times that profile --save-costs measured; default: where it keeps them",
+             PH_OPTION_TEXT, &s->costs},
             {"--alpha", 0, "HOW", "transparency: white (blended over white, default) or drop (as trainers do)",
              PH_OPTION_TEXT, &c->alpha},
             {"--max-pixels", 0, "N", "refuse pictures with more pixels (100 million)",
@@ -173,33 +188,52 @@ ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
     return ph_model_open(&c->opened, c->path, &o, err);
 }
 
-/* "native", "vision=ort,language=native". */
-ph_rc ph_cli_engine_parts(const char *text, char vision[PH_CLI_ENGINE], char language[PH_CLI_ENGINE],
-                          ph_err *err) {
+/* The place of a part's name; NULL: no such part. */
+static char *engine_of(ph_cli_parts *e, const char *part, size_t n) {
+    if (n == 6 && !strncmp(part, "vision", n)) return e->vision;
+    if (n == 6 && !strncmp(part, "bridge", n)) return e->bridge;
+    if (n == 8 && !strncmp(part, "language", n)) return e->language;
+    return NULL;
+}
+
+ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err) {
     const char *at = text;
     if (!*at) return PH_FAIL(err, PH_EUSAGE, "--engine names none: `pinhole inspect --known` lists them");
     while (*at) {
         size_t n = strcspn(at, ","), eq = strcspn(at, "=,");
-        int    has_part = at[eq] == '=', is_vision = !strncmp(at, "vision=", 7),
-            is_language = !strncmp(at, "language=", 9);
-        if (has_part && !is_vision && !is_language)
-            return PH_FAIL(err, PH_EUSAGE, "--engine knows the parts vision and language, not '%.*s'",
+        int    has_part = at[eq] == '=';
+        char  *to = has_part ? engine_of(out, at, eq) : NULL;
+        if (has_part && !to)
+            return PH_FAIL(err, PH_EUSAGE, "--engine knows the parts vision, bridge and language, not '%.*s'",
                            (int)eq, at);
         const char *name = has_part ? at + eq + 1 : at;
         int         n_name = (int)(n - (size_t)(name - at));
         if (n_name <= 0 || (at[n] && !at[n + 1]))
             return PH_FAIL(err, PH_EUSAGE, "--engine '%s': a name is missing", text);
-        if (!has_part || is_vision) snprintf(vision, PH_CLI_ENGINE, "%.*s", n_name, name);
-        if (!has_part || is_language) snprintf(language, PH_CLI_ENGINE, "%.*s", n_name, name);
+        if (to) snprintf(to, PH_CLI_ENGINE, "%.*s", n_name, name);
+        if (!to) snprintf(out->vision, PH_CLI_ENGINE, "%.*s", n_name, name);
+        if (!to) snprintf(out->language, PH_CLI_ENGINE, "%.*s", n_name, name);
         at += n + (at[n] == ',');
     }
     return PH_OK;
 }
 
+static int is_auto(const char *engine) {
+    return engine && !strcmp(engine, PH_ENGINE_AUTO);
+}
+
 static ph_rc read_engines(ph_cli *c, ph_err *err) {
-    if (c->engine) PH_TRY(ph_cli_engine_parts(c->engine, c->engine_vision, c->engine_language, err));
-    if (c->engine_vision[0]) c->session.engine_vision = c->engine_vision;
-    if (c->engine_language[0]) c->session.engine_language = c->engine_language;
+    ph_session_options *s = &c->session;
+    if (c->engine) PH_TRY(ph_cli_engine_parts(c->engine, &c->engines, err));
+    if (c->engines.vision[0]) s->engine_vision = c->engines.vision;
+    if (c->engines.bridge[0]) s->engine_bridge = c->engines.bridge;
+    if (c->engines.language[0]) s->engine_language = c->engines.language;
+    if (is_auto(s->engine_vision) || is_auto(s->engine_bridge) || is_auto(s->engine_language)) return PH_OK;
+    if (s->latency_ms > 0 || (s->memory_max && !c->is_judged) || s->costs)
+        return PH_FAIL(err, PH_EUSAGE, "%s is for parts that are left to the router: add --engine auto",
+                       s->latency_ms > 0 ? "--latency-budget"
+                       : s->costs        ? "--costs"
+                                         : "--memory-budget");
     return PH_OK;
 }
 

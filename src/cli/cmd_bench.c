@@ -22,13 +22,6 @@ typedef struct job {
 
 /* ---- options ---- */
 
-static void leave_out(ph_option *rows, const char *name) {
-    ph_option *to = rows;
-    for (; rows->name; rows++)
-        if (strcmp(rows->name, name)) *to++ = *rows;
-    *to = *rows;
-}
-
 /* "1,2,4" */
 static ph_rc read_threads(job *j, ph_err *err) {
     const char *at = j->threads;
@@ -309,8 +302,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     j.worse = 0.9;
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
-    leave_out(session, "--threads"); /* a list here */
-    leave_out(session, "--context"); /* follows from the counts */
+    ph_cli_leave_out(session, "--threads"); /* a list here */
+    ph_cli_leave_out(session, "--context"); /* follows from the counts */
     ph_options o = {.group = {own, model, session}, .n_groups = 3};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;

@@ -18,6 +18,7 @@ typedef struct job {
     const char    *dot, *graph, *size, *axes;
     int            is_graph, is_svg, shows_tensors, is_known, is_engines;
     ph_plan        plan;
+    ph_route       route;
     ph_bundle_plan kept, now; /* of a bundle: the plan in it, and the same made here */
     int            has_kept, is_same;
     char           differs[160];
@@ -222,6 +223,7 @@ static void print_json(const job *j, int fits) {
                           "context", l->context, "sequences", l->sequences, "images", l->images, "tiles",
                           l->tiles, "chunk", l->chunk, "threads", l->threads);
     json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
+    if (j->route.n_parts) json_object_set_new(o, "route", ph_cli_route_json(&j->route));
     json_object_set_new(o, "estimate", json_boolean(j->plan.is_estimate));
     if (m->source.bundle.version) json_object_set_new(o, "bundle", kept_json(j));
     if (m->video_recipe.kind) json_object_set_new(o, "video_decoder", ph_cli_decoder_json(&j->cli));
@@ -301,6 +303,8 @@ static ph_rc work(job *j, ph_err *err) {
     if (j->size)
         PH_TRY(ph_cli_read_image_size(j->size, INT_MAX, &j->cli.session.image_width,
                                       &j->cli.session.image_height, err));
+    j->cli.is_judged = 1;
+    j->cli.session.memory_max = j->budget;
     PH_TRY(ph_cli_settle(&j->cli, err));
     if (ph_cli_is_onnx(j->cli.model)) return inspect_onnx(j, err);
     if (j->axes) return PH_FAIL(err, PH_EUSAGE, "--axis is for ONNX files");
@@ -308,7 +312,7 @@ static ph_rc work(job *j, ph_err *err) {
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (j->is_graph || j->is_svg || j->graph) return print_graph(j, err);
     PH_TRY(count_tokens(j, err));
-    PH_TRY(ph_session_plan(j->cli.opened, &j->cli.session, &j->plan, err));
+    PH_TRY(ph_session_plan_route(j->cli.opened, &j->cli.session, &j->plan, &j->route, err));
     PH_TRY(compare_kept(j, err));
     if (!j->cli.is_json) {
         print_model(j->cli.opened);
@@ -316,6 +320,8 @@ static ph_rc work(job *j, ph_err *err) {
         if (j->shows_tensors && j->cli.opened->source.has_mmproj)
             print_tensors(ph_source_vision_weights(&j->cli.opened->source));
         print_memory(j);
+        if (j->route.n_parts) putchar('\n');
+        ph_cli_print_route(stdout, &j->route);
         print_kept(j);
     }
     return judge(j, err);
@@ -351,6 +357,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_cli_init(&j.cli);
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
+    ph_cli_leave_out(session, "--memory-budget"); /* --memory is */
     ph_options o = {.group = {own, model, session}, .n_groups = 3};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;

@@ -63,7 +63,9 @@ static json_t *ids_json(const ph_answer *a) {
 }
 
 static json_t *engines_json(const ph_session *s) {
-    return json_pack("{ss* ss*}", "vision", ph_session_engine(s, "vision"), "language",
+    const char *vision = ph_session_engine(s, "vision"), *bridge = ph_session_engine(s, "bridge");
+    int         is_apart = vision && bridge && strcmp(vision, bridge);
+    return json_pack("{ss* ss* ss*}", "vision", vision, "bridge", is_apart ? bridge : NULL, "language",
                      ph_session_engine(s, "language"));
 }
 
@@ -73,16 +75,18 @@ static void print_json(const job *j, const ph_answer *a) {
                   (json_int_t)a->measured_peak, "measured_anon", (json_int_t)a->measured_anon, "locked",
                   (json_int_t)a->measured_locked, "kinds", ph_cli_memory_json(&a->predicted));
     if (j->videos.n) json_object_set_new(memory, "video_decoder", ph_cli_decoder_json(&j->cli));
+    const ph_route *route = ph_session_route(j->cli.running);
     ph_cli_print_json(json_pack(
-        "{so so si si si ss so so so ss si}", "text", ph_cli_text_json(a->text, a->n_text), "ids",
+        "{so so si si si ss so so so ss si so*}", "text", ph_cli_text_json(a->text, a->n_text), "ids",
         ids_json(a), "prompt_tokens", a->prompt_tokens, "image_tokens", a->image_tokens, "cached_tokens",
         a->cached_tokens, "stop", ph_stop_name[a->stop], "stages", stages_json(a), "memory", memory,
         "engines", engines_json(j->cli.running), "isa", ph_session_isa(j->cli.running), "threads",
-        ph_session_plan_of(j->cli.running)->load.threads));
+        ph_session_plan_of(j->cli.running)->load.threads, "route", route ? ph_cli_route_json(route) : NULL));
 }
 
-static void print_stats(const ph_answer *a) {
-    const double *ms = a->stage_ms;
+static void print_stats(const job *j, const ph_answer *a) {
+    const double   *ms = a->stage_ms;
+    const ph_route *route = ph_session_route(j->cli.running);
     double picture = ms[PH_STAGE_decode] + ms[PH_STAGE_prepare] + ms[PH_STAGE_see] + ms[PH_STAGE_drop] +
                      ms[PH_STAGE_bridge];
     fprintf(stderr, "\npicture %.1f ms, prefill %.1f ms (%d tokens, %d of pictures), %zu tokens at %.1f ms\n",
@@ -92,6 +96,7 @@ static void print_stats(const ph_answer *a) {
                 : 0.0);
     fprintf(stderr, "memory: %.1f MB predicted, %.1f MB measured\n", (double)a->predicted.total / 1e6,
             (double)a->measured_peak / 1e6);
+    if (route) ph_cli_print_route(stderr, route);
 }
 
 /* A recording alone is transcribed: the model knows how a transcript opens. */
@@ -137,7 +142,7 @@ static ph_rc ask(job *j, ph_err *err) {
     do { /* a long recording: each stretch is a question of its own */
         PH_TRY(ph_ask(j->turn, &q, &a, err));
         if (j->cli.is_json) print_json(j, &a);
-        if (j->shows_stats) print_stats(&a);
+        if (j->shows_stats) print_stats(j, &a);
     } while (++sound.stretch < a.stretches && a.stop != PH_STOP_CANCEL);
     if (!j->cli.is_json && j->last != '\n') putchar('\n');
     return PH_OK;
@@ -193,7 +198,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--raw", 0, "TEXT", "instead of -p: the whole prompt as the model sees it, no template",
          PH_OPTION_TEXT, &j.raw},
         {"--ignore-eos", 0, NULL, "do not stop where the model would", PH_OPTION_FLAG, &j.ignore_stop},
-        {"--stats", 0, NULL, "print times and memory to standard error", PH_OPTION_FLAG, &j.shows_stats},
+        {"--stats", 0, NULL, "print times, memory and where parts run to standard error", PH_OPTION_FLAG,
+         &j.shows_stats},
         {0},
     };
     int   is_over;

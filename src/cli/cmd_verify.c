@@ -14,7 +14,7 @@ typedef struct job {
     ph_verify_options how;
     const char       *kv, *unfuse, *root;
     ph_texts          eps;
-    char              vision[PH_CLI_ENGINE], language[PH_CLI_ENGINE];
+    ph_cli_parts      engines;
     int               is_json, is_verbose;
 } job;
 
@@ -71,9 +71,12 @@ static ph_rc settle(job *j, ph_err *err) {
     j->how.ep = j->eps.at;
     j->how.n_eps = j->eps.n;
     if (j->how.engine && strchr(j->how.engine, '=')) {
-        PH_TRY(ph_cli_engine_parts(j->how.engine, j->vision, j->language, err));
-        j->how.engine_vision = j->vision[0] ? j->vision : NULL;
-        j->how.engine_language = j->language[0] ? j->language : NULL;
+        PH_TRY(ph_cli_engine_parts(j->how.engine, &j->engines, err));
+        if (j->engines.bridge[0])
+            return PH_FAIL(err, PH_EUSAGE, "verify runs bridges where it runs vision: leave out bridge=%s",
+                           j->engines.bridge);
+        j->how.engine_vision = j->engines.vision[0] ? j->engines.vision : NULL;
+        j->how.engine_language = j->engines.language[0] ? j->engines.language : NULL;
         j->how.engine = NULL;
     }
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))

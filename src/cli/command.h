@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* ---- options ---- */
 typedef enum ph_option_kind {
@@ -54,7 +55,11 @@ enum {
     PH_CLI_PATCHES_MAX = 1 << 20,
     PH_CLI_SECONDS_MAX = 24 * 3600
 };
-enum { PH_CLI_ENGINE = 32 }; /* bytes of an engine's name */
+/* The parts of --engine, by name; "": not named. */
+enum { PH_CLI_ENGINE = 32 };
+typedef struct ph_cli_parts {
+    char vision[PH_CLI_ENGINE], bridge[PH_CLI_ENGINE], language[PH_CLI_ENGINE];
+} ph_cli_parts;
 
 enum { PH_TEXTS_MAX = 64 };
 typedef struct ph_texts {
@@ -125,21 +130,24 @@ typedef struct ph_cli {
     int                is_json, is_quiet;
     int                is_locked, is_read_whole, reads_no_ahead; /* --mlock --no-mmap --no-read-ahead */
     int                is_trusted;                               /* --trust */
+    int                is_judged;     /* session.memory_max also judges the plan: inspect */
     int                is_shown_only; /* the command runs no model: such options count for plans only */
     const char        *system;
     /* what open makes of them */
-    ph_log      log;
-    ph_model   *opened;
-    ph_session *running;
-    ph_file     image_file[PH_TEXTS_MAX];
-    ph_picture  picture[PH_TEXTS_MAX];
-    char        path[4096], engine_vision[PH_CLI_ENGINE], engine_language[PH_CLI_ENGINE];
-    char       *template_text;
+    ph_log       log;
+    ph_model    *opened;
+    ph_session  *running;
+    ph_file      image_file[PH_TEXTS_MAX];
+    ph_picture   picture[PH_TEXTS_MAX];
+    char         path[4096];
+    ph_cli_parts engines;
+    char        *template_text;
 } ph_cli;
 
 /* Option groups that fill a ph_cli; rows of static storage duration inside `rows` of at least 16. */
 enum { PH_CLI_ROWS_MAX = 24 };
 void ph_cli_init(ph_cli *c);
+void ph_cli_leave_out(ph_option *rows, const char *name); /* of rows that a command has another use for */
 void ph_cli_copy_rows(ph_option *to, const ph_option *from, size_t n); /* and the end row behind them */
 void ph_cli_model_options(ph_cli   *c,
                           ph_option rows[PH_CLI_ROWS_MAX]); /* -m --mmproj --chat-template --json ... */
@@ -152,9 +160,9 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 ph_model_options ph_cli_model_how(const ph_cli *c);
 ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
 ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
-/* "ort", "vision=ort,language=native": names of parts that are not named stay as they are.  PH_EUSAGE. */
-ph_rc ph_cli_engine_parts(const char *text, char vision[PH_CLI_ENGINE], char language[PH_CLI_ENGINE],
-                          ph_err *err);
+/* "ort", "vision=ort,language=native": names of parts that are not named stay as they are; one name for all
+ * leaves out the bridge, which goes with vision unless it is named.  PH_EUSAGE. */
+ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err);
 ph_rc ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */
 void  ph_cli_close(ph_cli *c);
@@ -197,7 +205,10 @@ const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text);
 void        ph_cli_print_opsets(const ph_onnx *m); /* a line of a listing */
 void        ph_cli_print_json(json_t *object);     /* one line; takes the reference */
 /* A listing as one object, or by `text`; takes the reference. */
-void    ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
+void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
+/* Where the router put each part, and why (cli_route.c). */
+json_t *ph_cli_route_json(const ph_route *r);
+void    ph_cli_print_route(FILE *to, const ph_route *r);
 json_t *ph_cli_memory_json(const ph_memory *m);
 /* "  weights        14.50 MB   about it" */
 void ph_cli_print_size(const char *what, size_t n, const char *about);

@@ -14,7 +14,9 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "base/trace.h"
+#include "engine/costs.h"
 #include "engine/engine.h"
+#include "engine/route.h"
 #include "graph/kv.h"
 #include "graph/plan.h"
 #include "model/model.h"
@@ -22,6 +24,12 @@
 #include "text/speak.h"
 
 /* ---- the session ---- */
+
+/* The time until the first token that is aimed at where nothing else is said, and the question that parts are
+ * placed for: a picture of the load's size, so many tokens of text with it and so many answered. */
+#define PH_LATENCY_MS 380.0
+enum { PH_ROUTE_TEXT_TOKENS = 32, PH_ROUTE_STEPS = 32 };
+#define PH_ENGINE_AUTO "auto"
 
 typedef struct ph_session_options {
     int threads;     /* 0: as many as processors */
@@ -36,14 +44,21 @@ typedef struct ph_session_options {
     int      image_min_tokens, image_max_tokens; /* that a picture takes; 0: as the model's trainer had it */
     ph_dtype kv_dtype;                           /* F32 (0), F16, BF16, Q8_0 or Q4_1 */
     const char *isa;                             /* PINHOLE_ISA's value; NULL: the best */
-    const char *engine_vision, *engine_language; /* names; NULL: native */
+    /* Names; NULL: native; "auto": the router chooses (route.h).  The bridge's NULL: as vision. */
+    const char *engine_vision, *engine_bridge, *engine_language;
+    double      latency_ms; /* until the first token: what the parts' budgets share; 0: PH_LATENCY_MS */
+    uint64_t    memory_max; /* bytes that the plan of a placement by the router may come to; 0: no limit */
+    const char *costs;      /* file of measured times; NULL: where they are kept (ph_costs_place), if there */
+    const ph_costs *measured; /* they themselves, instead of a file; or NULL */
     int is_engine_strict; /* 1: an engine that is not here is PH_EMACHINE; 0: native answers, and says so */
     uint64_t pixels_max;  /* 0: 100 megapixels */
     ph_alpha alpha;
-    int      is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
-    int      is_rows8;   /* 1: they meet rows of 8 bits; not both.  PH_EUSAGE of ph_session_open */
-    unsigned unfused;    /* bits 1 << PH_FUSE_*: steps that are not joined (ph_engine_env) */
-    int      all_logits; /* 1: logits for every prompt row, not only the last (verify) */
+    int      is_exact;    /* 1: block-typed weights meet floats (ph_engine_env) */
+    int      is_rows8;    /* 1: they meet rows of 8 bits; not both.  PH_EUSAGE of ph_session_open */
+    unsigned unfused;     /* bits 1 << PH_FUSE_*: steps that are not joined (ph_engine_env) */
+    int      all_logits;  /* 1: logits for every prompt row, not only the last (verify) */
+    int      is_profiled; /* spans that cost time too: operators of engines that run parts as one step */
+    size_t   trace_spans; /* that the trace keeps; 0: 4096 */
     const ph_log
         *log; /* or NULL: WARN what is done otherwise than asked, INFO the session, DEBUG each stage */
     /* Values to observe, by name; the observer is called for every run.  Borrowed; live as long as the
@@ -64,7 +79,13 @@ typedef struct ph_session ph_session;
  * Errors: as ph_session_open. */
 ph_rc ph_session_plan(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_err *err);
 
-/* Errors: PH_EUSAGE an option out of range or an unknown engine; PH_EMACHINE; PH_ENOMEM. */
+/* The same with what the router found: its n_parts is 0 where no part was left to it.  Where no placement
+ * fits memory_max, the plan is of the one that takes the least, and route->fits is 0. */
+ph_rc ph_session_plan_route(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_route *route,
+                            ph_err *err);
+
+/* Errors: PH_EUSAGE an option out of range or an unknown engine; PH_EMACHINE; PH_ENOMEM; PH_EBUDGET no
+ * placement fits; those of a file of measured times. */
 ph_rc ph_session_open(ph_session **s, const ph_model *m, const ph_session_options *o, ph_err *err);
 void  ph_session_close(ph_session *s);
 
@@ -73,7 +94,16 @@ ph_trace      *ph_session_trace(ph_session *s);
 const char    *ph_session_isa(const ph_session *s); /* "avx512": of the kernels in use */
 /* The engine that runs the graph called so ("vision", "bridge", "language", "cross"); NULL: no such graph. */
 const char *ph_session_engine(const ph_session *s, const char *graph);
-uint64_t    ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */
+/* Where the router put each part and why; NULL: none was left to it. */
+const ph_route *ph_session_route(const ph_session *s);
+/* What measured times of this session are kept under, and the sizes of the stages' work for the question that
+ * parts are placed for.  Errors: PH_ENOMEM; those of a picture's layout. */
+ph_rc ph_session_cost_key(const ph_session *s, ph_cost_key *out, ph_err *err);
+ph_rc ph_session_cost_sizes(const ph_session *s, ph_syms out[PH_N_COST_STAGES], ph_err *err);
+/* The engines' own spans of what a part ran so far enter the trace (is_profiled); of "vision" and the like.
+ * Errors: those of the engine; PH_EUSAGE no such graph. */
+ph_rc    ph_session_profile(ph_session *s, const char *graph, ph_err *err);
+uint64_t ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */
 
 /* ---- a turn ---- */
 

@@ -45,7 +45,14 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     int together = s->model->spec.tower.tiles;
     if (together > 1) h->tiles = (h->tiles + together - 1) / together * together;
     if (!h->engine_vision) h->engine_vision = "native";
+    if (!h->engine_bridge) h->engine_bridge = h->engine_vision;
     if (!h->engine_language) h->engine_language = "native";
+    s->engine_name[PH_PART_VISION] = h->engine_vision;
+    s->engine_name[PH_PART_BRIDGE] = h->engine_bridge;
+    s->engine_name[PH_PART_LANGUAGE] = s->engine_name[PH_PART_CROSS] = h->engine_language;
+    if (!(h->latency_ms >= 0 && h->latency_ms <= 1e9))
+        return PH_FAIL(err, PH_EUSAGE, "a latency budget of %g ms; up to 10^9 are possible", h->latency_ms);
+    if (h->latency_ms == 0) h->latency_ms = PH_LATENCY_MS;
     if (h->threads > 256) return PH_FAIL(err, PH_EUSAGE, "%d threads; at most 256", h->threads);
     if (h->is_exact && h->is_rows8)
         return PH_FAIL(err, PH_EUSAGE, "weights meet either floats (--exact) or rows of 8 bits (--rows8)");
@@ -100,9 +107,10 @@ static ph_rc find_engine(const char *name, const ph_engine_def **out, ph_err *er
 }
 
 /* What is not on this machine costs time, not the answer: native stands in, and it is said, once. */
-static ph_rc stand_in(ph_session *s, const ph_engine_def **def, ph_err *err) {
+ph_rc ph_engine_or_native(ph_session *s, const char *name, const ph_engine_def **def, ph_err *err) {
     ph_err why = {0};
-    ph_rc  rc = (*def)->probe(&why);
+    PH_TRY(find_engine(name, def, err));
+    ph_rc rc = (*def)->probe(&why);
     if (rc != PH_EMACHINE || s->how.is_engine_strict) {
         if (rc && err) *err = why;
         return rc;
@@ -114,18 +122,16 @@ static ph_rc stand_in(ph_session *s, const ph_engine_def **def, ph_err *err) {
     return find_engine("native", def, err);
 }
 
-/* The engine called `name`, opened once however many parts ask for it. */
-static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
-    const ph_engine_def *def;
-    const ph_engine_env  env = {.threads = s->threads,
-                                .kernels = &s->kernels,
-                                .trace = s->trace,
-                                .is_deterministic = 1,
-                                .is_exact = s->how.is_exact,
-                                .is_rows8 = s->how.is_rows8,
-                                .unfused = s->how.unfused};
-    PH_TRY(find_engine(name, &def, err));
-    PH_TRY(stand_in(s, &def, err));
+/* The engine of this row, opened once however many parts ask for it. */
+ph_rc ph_part_engine(ph_session *s, const ph_engine_def *def, ph_engine **out, ph_err *err) {
+    const ph_engine_env env = {.threads = s->threads,
+                               .kernels = &s->kernels,
+                               .trace = s->trace,
+                               .is_profiled = s->how.is_profiled,
+                               .is_deterministic = 1,
+                               .is_exact = s->how.is_exact,
+                               .is_rows8 = s->how.is_rows8,
+                               .unfused = s->how.unfused};
     for (int i = 0; i < PH_N_PARTS; i++)
         if (s->engine[i] && s->engine[i]->def == def) {
             *out = s->engine[i];
@@ -155,20 +161,22 @@ static ph_rc find_taps(ph_session *s, ph_ready *r, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc compile(ph_session *s, ph_part part, const ph_graph *g, const char *engine, ph_syms max,
-                     ph_err *err) {
-    ph_ready *r = &s->part[part];
-    *r = (ph_ready){.graph = g, .max = max};
+static ph_rc compile(ph_session *s, ph_part part, ph_err *err) {
+    ph_ready            *r = &s->part[part];
+    const ph_engine_def *def;
+    *r = (ph_ready){.graph = ph_part_graph(s->model, part)};
+    ph_part_most(s, part, &r->max);
     PH_TRY(find_taps(s, r, err));
-    PH_TRY(open_engine(s, engine, &s->engine[part], err));
+    PH_TRY(ph_engine_or_native(s, s->engine_name[part], &def, err));
+    PH_TRY(ph_part_engine(s, def, &s->engine[part], err));
     r->engine = s->engine[part];
-    const ph_compile how = {.max = max, .tap = r->tap, .n_taps = r->n_taps, .is_plan_only = s->is_plan_only};
-    ph_mem           before, after;
+    const ph_compile how = {
+        .max = r->max, .tap = r->tap, .n_taps = r->n_taps, .is_plan_only = s->is_plan_only};
+    ph_mem before, after;
     ph_mem_read(&before);
-    ph_rc rc = r->engine->def->compile(r->engine, g, &how, &r->program, err);
+    ph_rc rc = def->compile(r->engine, r->graph, &how, &r->program, err);
     if (ph_mem_read(&after) && after.rss > before.rss) r->compiled_bytes = after.rss - before.rss;
-    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", g->name,
-                        r->engine->def->name)
+    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", r->graph->name, def->name)
               : PH_OK;
 }
 
@@ -214,35 +222,34 @@ static int64_t most_patches(const ph_session *s) {
     return most > s->how.patches ? most : s->how.patches;
 }
 
-static ph_rc compile_all(ph_session *s, ph_err *err) {
-    const ph_model *m = s->model;
-    ph_syms         rows = {{0}}, tiles = {{0}};
-    rows.at[PH_SYM_R] = rows.at[PH_SYM_V] = s->how.chunk;
-    rows.at[PH_SYM_S] = s->how.all_logits ? s->how.chunk : s->how.sequences;
-    tiles.at[PH_SYM_I] = s->how.tiles;
-    tiles.at[PH_SYM_N] = most_patches(s);
-    find_values(s);
-    PH_TRY(compile(s, PH_PART_LANGUAGE, m->language, s->how.engine_language, rows, err));
-    if (!m->vision) return PH_OK;
-    PH_TRY(compile(s, PH_PART_VISION, m->vision, s->how.engine_vision, tiles, err));
-    PH_TRY(compile(s, PH_PART_BRIDGE, m->bridge, s->how.engine_vision, tiles, err));
-    if (!m->cross) return PH_OK;
-    rows.at[PH_SYM_V] = rows.at[PH_SYM_S] = 0;
-    return compile(s, PH_PART_CROSS, m->cross, s->how.engine_language, rows, err);
+const ph_graph *ph_part_graph(const ph_model *m, ph_part part) {
+    const ph_graph *const all[PH_N_PARTS] = {m->vision, m->bridge, m->language, m->cross};
+    return all[part];
 }
 
-/* All but memory: what a plan needs. */
-static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o, ph_err *err) {
-    unsigned features;
-    s->model = m;
-    PH_TRY(resolve(s, o, err));
-    say_changes(s, o);
-    PH_TRY(ph_kernels_features(s->how.isa, &features, err));
-    ph_kernels_init(&s->kernels, features);
-    s->isa = ph_kernels_isa(features);
-    PH_TRY(ph_threads_open(&s->threads, s->how.threads, err));
-    PH_TRY(ph_trace_open(&s->trace, 4096, err));
-    PH_TRY(compile_all(s, err));
+void ph_part_most(const ph_session *s, ph_part part, ph_syms *most) {
+    *most = (ph_syms){{0}};
+    if (part == PH_PART_VISION || part == PH_PART_BRIDGE) {
+        most->at[PH_SYM_I] = s->how.tiles;
+        most->at[PH_SYM_N] = most_patches(s);
+        return;
+    }
+    most->at[PH_SYM_R] = s->how.chunk;
+    if (part == PH_PART_CROSS) return;
+    most->at[PH_SYM_V] = s->how.chunk;
+    most->at[PH_SYM_S] = s->how.all_logits ? s->how.chunk : s->how.sequences;
+}
+
+static ph_rc compile_all(ph_session *s, ph_err *err) {
+    static const ph_part order[PH_N_PARTS] = {PH_PART_LANGUAGE, PH_PART_VISION, PH_PART_BRIDGE,
+                                              PH_PART_CROSS};
+    for (int i = 0; i < PH_N_PARTS; i++)
+        if (ph_part_graph(s->model, order[i])) PH_TRY(compile(s, order[i], err));
+    return PH_OK;
+}
+
+static ph_rc cache_specs(ph_session *s, ph_err *err) {
+    const ph_model *m = s->model;
     s->kv_spec = (ph_kv_spec){.layer = m->kv_layer,
                               .n_layers = m->n_kv_layers,
                               .n_sequences = s->how.sequences,
@@ -264,6 +271,23 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     return PH_OK;
 }
 
+/* All but memory: what a plan needs. */
+static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o, ph_err *err) {
+    unsigned features;
+    s->model = m;
+    PH_TRY(resolve(s, o, err));
+    say_changes(s, o);
+    PH_TRY(ph_kernels_features(s->how.isa, &features, err));
+    ph_kernels_init(&s->kernels, features);
+    s->isa = ph_kernels_isa(features);
+    PH_TRY(ph_threads_open(&s->threads, s->how.threads, err));
+    PH_TRY(ph_trace_open(&s->trace, s->how.trace_spans ? s->how.trace_spans : 4096, err));
+    find_values(s);
+    PH_TRY(cache_specs(s, err));
+    PH_TRY(ph_session_place(s, err));
+    return compile_all(s, err);
+}
+
 static void close_ready(ph_session *s) {
     for (int i = 0; i < PH_N_PARTS; i++) {
         if (s->part[i].program) s->part[i].engine->def->close_program(s->part[i].program);
@@ -279,15 +303,29 @@ static void close_ready(ph_session *s) {
     ph_trace_close(s->trace);
 }
 
-ph_rc ph_session_plan(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_err *err) {
+ph_rc ph_session_plan_route(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_route *route,
+                            ph_err *err) {
     ph_session *s = calloc(1, sizeof *s);
     if (!s) return PH_FAIL(err, PH_ENOMEM, "a session's tables");
     s->is_plan_only = 1;
     ph_rc rc = ready(s, m, o, err);
     if (!rc) rc = ph_session_predict(s, NULL, out, err);
+    if (!rc) *route = s->route;
     close_ready(s);
     free(s);
     return rc;
+}
+
+ph_rc ph_session_plan(const ph_model *m, const ph_session_options *o, ph_plan *out, ph_err *err) {
+    ph_route route;
+    return ph_session_plan_route(m, o, out, &route, err);
+}
+
+/* What compiling brought to light may be more than what was planned to choose by. */
+static ph_rc check_budget(const ph_session *s, ph_err *err) {
+    if (!s->route.n_parts || !s->how.memory_max || s->plan.peak.total <= s->how.memory_max) return PH_OK;
+    return PH_FAIL(err, PH_EBUDGET, "the parts as they were placed take %zu bytes, %llu are given",
+                   s->plan.peak.total, (unsigned long long)s->how.memory_max);
 }
 
 static ph_rc room(ph_session *s, ph_err *err) {
@@ -314,6 +352,7 @@ ph_rc ph_session_open(ph_session **out, const ph_model *m, const ph_session_opti
     if (!s) return PH_FAIL(err, PH_ENOMEM, "a session's tables");
     ph_rc rc = ready(s, m, o, err);
     if (!rc) rc = ph_session_predict(s, NULL, &s->plan, err);
+    if (!rc) rc = check_budget(s, err);
     if (!rc) rc = room(s, err);
     if (rc) {
         ph_session_close(s);
@@ -375,6 +414,19 @@ const char *ph_session_engine(const ph_session *s, const char *graph) {
     for (int i = 0; i < PH_N_PARTS; i++)
         if (s->part[i].program && !strcmp(s->part[i].graph->name, graph)) return s->part[i].engine->def->name;
     return NULL;
+}
+
+ph_rc ph_session_profile(ph_session *s, const char *graph, ph_err *err) {
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        const ph_ready *r = &s->part[i];
+        if (!r->program || strcmp(r->graph->name, graph)) continue;
+        return r->engine->def->profile ? r->engine->def->profile(r->program, err) : PH_OK;
+    }
+    return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'", graph);
+}
+
+const ph_route *ph_session_route(const ph_session *s) {
+    return s->route.n_parts ? &s->route : NULL;
 }
 
 const ph_plan *ph_session_plan_of(const ph_session *s) {

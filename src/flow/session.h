@@ -29,7 +29,9 @@ struct ph_session {
     ph_kernels         kernels;
     ph_threads        *threads;
     ph_trace          *trace;
+    const char        *engine_name[PH_N_PARTS];
     ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
+    ph_route           route;              /* n_parts 0: nothing was left to the router */
     ph_ready           part[PH_N_PARTS];
     ph_kv             *kv;
     ph_kv_spec         kv_spec;
@@ -153,6 +155,16 @@ struct ph_turn {
     ph_region        memory; /* everything above that is sized by the context */
     double           stage_ms[PH_N_STAGES];
 };
+
+/* flow_session.c */
+const ph_graph *ph_part_graph(const ph_model *m, ph_part part);                 /* or NULL */
+void            ph_part_most(const ph_session *s, ph_part part, ph_syms *most); /* that it is compiled for */
+/* The row called so, or native in its place where it is not here (says so once), unless that is an error. */
+ph_rc ph_engine_or_native(ph_session *s, const char *name, const ph_engine_def **out, ph_err *err);
+ph_rc ph_part_engine(ph_session *s, const ph_engine_def *def, ph_engine **out, ph_err *err);
+
+/* flow_route.c: engine_name of the parts that are left to the router. */
+ph_rc ph_session_place(ph_session *s, ph_err *err);
 
 ph_rc ph_session_predict(const ph_session *s, const ph_done *done, ph_plan *out, ph_err *err);
 

@@ -133,7 +133,7 @@ ph_rc ph_bench_ask(ph_benching *b, size_t threads, int n, int answer, unsigned s
     return ask(b, threads, n, answer, &a, &steps, err);
 }
 
-static ph_rc text_round(ph_benching *b, size_t i, unsigned seed, ph_err *err) {
+ph_rc ph_bench_text(ph_benching *b, size_t i, unsigned seed, ph_err *err) {
     ph_answer a;
     int       steps;
     ph_bench_prompt(b, b->out->prompt, seed);
@@ -152,7 +152,7 @@ static ph_rc text_round(ph_benching *b, size_t i, unsigned seed, ph_err *err) {
 static ph_rc one_round(ph_benching *b, unsigned seed, ph_err *err) {
     for (size_t i = 0; i < b->how->n_threads; i++) {
         if (b->model->vision) PH_TRY(ph_bench_see(b, i, err));
-        PH_TRY(text_round(b, i, seed, err));
+        PH_TRY(ph_bench_text(b, i, seed, err));
     }
     return PH_OK;
 }
@@ -186,6 +186,14 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+ph_summary ph_bench_sum(const double *x, int n) {
+    double at[PH_BENCH_ROUNDS_MAX];
+    memcpy(at, x, (size_t)n * sizeof *x);
+    qsort(at, (size_t)n, sizeof *at, by_size);
+    return (ph_summary){
+        .median = n % 2 ? at[n / 2] : (at[n / 2 - 1] + at[n / 2]) / 2, .least = at[0], .most = at[n - 1]};
+}
+
 static void summarise(ph_bench_row *row, const ph_samples *s) {
     double at[PH_BENCH_ROUNDS_MAX];
     int    is_rate = strcmp(row->unit, "ms") != 0;
@@ -193,10 +201,10 @@ static void summarise(ph_bench_row *row, const ph_samples *s) {
         double ms = s->ms[i] > 1e-6 ? s->ms[i] : 1e-6; /* the clock's own grain */
         at[i] = is_rate ? 1e3 * row->n / ms : ms;
     }
-    qsort(at, (size_t)s->n, sizeof *at, by_size);
-    row->least = at[0];
-    row->most = at[s->n - 1];
-    row->median = s->n % 2 ? at[s->n / 2] : (at[s->n / 2 - 1] + at[s->n / 2]) / 2;
+    ph_summary sum = ph_bench_sum(at, s->n);
+    row->least = sum.least;
+    row->most = sum.most;
+    row->median = sum.median;
     row->spread = (row->most - row->least) / row->median;
 }
 

@@ -1,4 +1,5 @@
-/* bench_impl.h - what the files of bench share.  Only src/measure/bench*.c includes this. */
+/* bench_impl.h - what the files of bench and profile share.  Only src/measure/bench*.c and profile*.c include
+ * this. */
 #ifndef PH_MEASURE_BENCH_IMPL_H
 #define PH_MEASURE_BENCH_IMPL_H
 
@@ -25,6 +26,11 @@ typedef struct ph_samples {
     int    n;
 } ph_samples;
 
+typedef struct ph_summary {
+    double median, least, most;
+} ph_summary;
+ph_summary ph_bench_sum(const double *x, int n); /* of x[n], 1 to PH_BENCH_ROUNDS_MAX */
+
 typedef struct ph_benching {
     ph_bench               *out;
     const ph_bench_options *how;
@@ -46,7 +52,11 @@ void ph_bench_prompt(const ph_benching *b, int n, unsigned seed);
 
 /* A prompt of n ids, answered with so many tokens, by a turn that knows nothing yet. */
 ph_rc ph_bench_ask(ph_benching *b, size_t threads, int n, int answer, unsigned seed, ph_err *err);
-/* bench_steps.c: the parts of the rows that are there. */
+/* One round of a prompt and of steps after `depth`, on session `threads`: samples of prefill, step, answer.
+ */
+ph_rc ph_bench_text(ph_benching *b, size_t threads, unsigned seed, ph_err *err);
+/* bench_steps.c: the parts of the rows that are there; and is a span a stage of the corridor's? */
+int   ph_bench_is_stage(const char *name);
 ph_rc ph_bench_steps(ph_benching *b, ph_err *err);
 
 /* bench_load.c: opening, warm and cold, for all threads and rounds.  b->model is not open then. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Stages of the corridor are spans too, around those of the engine. */
-static int is_stage(const char *name) {
+int ph_bench_is_stage(const char *name) {
     for (int i = 0; i < PH_N_STAGES; i++)
         if (!strcmp(ph_stage_name[i], name)) return 1;
     return 0;
@@ -37,7 +37,7 @@ static void collect(ph_benching *b, size_t i, const char *stage) {
     const double    rounds = b->how->rounds;
     const char     *name;
     for (size_t k = 0; row && (name = ph_trace_name(t, k)) != NULL; k++)
-        if (!is_stage(name) && ph_trace_count(t, name))
+        if (!ph_bench_is_stage(name) && ph_trace_count(t, name))
             add(row, name, (double)ph_trace_total_ns(t, name) / 1e6 / rounds,
                 (double)ph_trace_count(t, name) / rounds);
 }

@@ -1,0 +1,434 @@
+/* flow_route.c - parts that are left to the router ("auto"): what each engine says of each part, put to
+ * route.h.
+ *
+ *     measured times ─► decide ─► engines that were chosen: here? parts compiled for a plan ─► whole plan
+ *                         ▲                                     │
+ *                         └── faults, estimates, releases ──────┘  until all that were chosen were tried
+ *
+ * An engine is opened only when it would get a part: what is not used is not loaded, and no memory goes to
+ * what lost.  For a plan alone all are tried, so that it can say why each is not taken.
+ *
+ * The parts that are placed are vision, bridge and language; the cross graph goes with the language part,
+ * whose cache it fills.  The question they are placed for is a picture of the load's size with some words;
+ * its first token is wanted within latency_ms, of which each part has a share like its share of native's
+ * estimates.
+ */
+#include "flow/session.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACED = 3 }; /* vision, bridge, language: in the order in which they run */
+static const ph_part first_graph[PLACED] = {PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE};
+
+typedef struct placing {
+    ph_session          *s;
+    ph_part              graph[PLACED]; /* [route.n_parts] of each placed part, its first graph */
+    const ph_engine_def *def[PH_ROUTE_ENGINES];
+    ph_engine           *engine[PH_ROUTE_ENGINES]; /* owned until one is chosen; NULL: not here */
+    ph_program          *program[PH_N_PARTS][PH_ROUTE_ENGINES]; /* owned; for plans only */
+    ph_syms              size[PH_N_COST_STAGES];
+    size_t               native;                                /* its place among the engines */
+    const ph_costs      *costs;                                 /* NULL: none that hold here */
+    ph_costs            *read;                                  /* owned; of a file */
+    int is_tried[PH_ROUTE_ENGINES], is_stale[PH_ROUTE_ENGINES]; /* times of another release */
+    int has_news;                                               /* one was tried since the router was asked */
+} placing;
+
+/* ---- the question ---- */
+
+/* Visual tokens of the load's picture, tiles or patches of it. */
+static ph_rc picture(const ph_session *s, ph_syms *tiles, size_t *tokens, ph_err *err) {
+    const ph_model *m = s->model;
+    ph_tile_layout  l;
+    *tiles = (ph_syms){{0}};
+    *tokens = 0;
+    if (!m->vision) return PH_OK;
+    if (m->spec.n_mels) {
+        tiles->at[PH_SYM_I] = 1;
+        *tokens = (size_t)m->spec.bridge.tokens_per_tile;
+        return PH_OK;
+    }
+    PH_TRY(ph_recipe_layout(&l, &s->recipe, s->how.image_width, s->how.image_height, err));
+    tiles->at[l.n_patches ? PH_SYM_N : PH_SYM_I] = l.n_patches ? l.n_patches : l.n_tiles;
+    *tokens = (size_t)ph_spec_tokens(&m->spec, &l);
+    return PH_OK;
+}
+
+ph_rc ph_session_cost_sizes(const ph_session *s, ph_syms out[PH_N_COST_STAGES], ph_err *err) {
+    size_t tokens;
+    PH_TRY(picture(s, &out[PH_COST_SEE], &tokens, err));
+    out[PH_COST_BRIDGE] = out[PH_COST_SEE];
+    if (s->model->cross) tokens = 0; /* beside the rows */
+    tokens += PH_ROUTE_TEXT_TOKENS;
+    size_t most = s->how.context > 2 ? (size_t)s->how.context - 2 : 1; /* a token is answered, and one more */
+    out[PH_COST_PREFILL] = out[PH_COST_STEP] = (ph_syms){{0}};
+    out[PH_COST_PREFILL].at[PH_SYM_R] = (int64_t)(tokens < most ? tokens : most);
+    out[PH_COST_STEP].at[PH_SYM_R] = 1;
+    out[PH_COST_PREFILL].at[PH_SYM_S] = out[PH_COST_STEP].at[PH_SYM_S] = 1;
+    return PH_OK;
+}
+
+ph_rc ph_session_cost_key(const ph_session *s, ph_cost_key *out, ph_err *err) {
+    const ph_session_options *h = &s->how;
+    const ph_graph           *g[PH_N_PARTS];
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < PH_N_PARTS; i++) g[i] = ph_part_graph(s->model, (ph_part)i);
+    ph_cost_key_device(out, s->isa, h->threads);
+    snprintf(out->options, sizeof out->options, "exact %d, rows8 %d, unfused %x, kv %s", h->is_exact,
+             h->is_rows8, h->unfused, ph_dtype_name(h->kv_dtype));
+    return ph_graph_fingerprint(g, PH_N_PARTS, out->model, err);
+}
+
+/* ---- measured times ---- */
+
+static void use_if_same(placing *p, const ph_costs *c, const char *path, const ph_cost_key *now) {
+    char differs[300];
+    if (ph_cost_key_same(&c->key, now, differs, sizeof differs))
+        p->costs = c;
+    else
+        ph_log_say(p->s->how.log, PH_LOG_WARN, "measured times in %s are not used: %s", path, differs);
+}
+
+/* A file that is damaged is an error: whoever left parts to it would not know.  One of another device or
+ * version holds no times of this one. */
+static ph_rc read_costs(placing *p, const char *path, const ph_cost_key *now, ph_err *err) {
+    ph_err why = {0};
+    p->read = malloc(sizeof *p->read);
+    if (!p->read) return PH_FAIL(err, PH_ENOMEM, "a table of %d costs", PH_COSTS_MAX);
+    ph_rc rc = ph_costs_open(p->read, path, &why);
+    if (!rc) use_if_same(p, p->read, path, now);
+    if (!rc) return PH_OK;
+    if (rc == PH_EUNSUP) {
+        ph_log_say(p->s->how.log, PH_LOG_WARN, "measured times are not used: %s", why.msg);
+        return PH_OK;
+    }
+    if (err) *err = why;
+    return ph_note(err, rc, "while reading measured times, which `pinhole profile --save-costs` makes anew");
+}
+
+static ph_rc find_costs(placing *p, ph_err *err) {
+    const ph_session_options *h = &p->s->how;
+    char                      place[4096];
+    ph_cost_key               now;
+    PH_TRY(ph_session_cost_key(p->s, &now, err));
+    if (h->measured) {
+        use_if_same(p, h->measured, "memory", &now);
+        return PH_OK;
+    }
+    if (h->costs) return read_costs(p, h->costs, &now, err);
+    if (ph_costs_place(place, sizeof place, &now, 0, NULL) || !ph_path_is_there(place)) return PH_OK;
+    return read_costs(p, place, &now, err);
+}
+
+/* ---- what an engine says of a part ---- */
+
+static double estimate(const placing *p, size_t e, ph_part part, const ph_syms *syms) {
+    const ph_graph *g = ph_part_graph(p->s->model, part);
+    return g ? p->def[e]->estimate_us(p->engine[e], g, syms) : 0;
+}
+
+static double estimate_stage(const placing *p, size_t e, ph_cost_stage stage, const ph_syms *syms) {
+    static const ph_part of[PH_N_COST_STAGES] = {PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE,
+                                                 PH_PART_LANGUAGE};
+    double               us = estimate(p, e, of[stage], syms);
+    if (stage != PH_COST_PREFILL || !p->s->model->cross) return us;
+    ph_syms fill = {{0}}; /* the prompt waits for the pictures' keys too */
+    size_t  tokens = 0;
+    if (!picture(p->s, &fill, &tokens, NULL)) {
+        fill = (ph_syms){{0}};
+        fill.at[PH_SYM_R] = (int64_t)tokens;
+        us += estimate(p, e, PH_PART_CROSS, &fill);
+    }
+    return us;
+}
+
+static const ph_cost *cost_of(const placing *p, size_t e, ph_cost_stage stage) {
+    const char *name = p->def[e]->name;
+    for (size_t i = 0; p->costs && !p->is_stale[e] && i < p->costs->n; i++)
+        if (p->costs->at[i].stage == stage && !strcmp(p->costs->at[i].engine, name)) return &p->costs->at[i];
+    return NULL;
+}
+
+/* Measured at other sizes: in proportion to native's estimates.  Negative: not measured. */
+static double measured(const placing *p, size_t e, ph_cost_stage stage) {
+    const ph_cost *c = cost_of(p, e, stage);
+    if (!c) return -1;
+    if (!memcmp(&c->sizes, &p->size[stage], sizeof c->sizes)) return c->us;
+    double then = estimate_stage(p, p->native, stage, &c->sizes),
+           now = estimate_stage(p, p->native, stage, &p->size[stage]);
+    return then > 0 ? c->us * now / then : c->us;
+}
+
+static ph_cost_stage first_stage(const placing *p, size_t i) {
+    static const ph_cost_stage first[PH_N_PARTS] = {[PH_PART_VISION] = PH_COST_SEE,
+                                                    [PH_PART_BRIDGE] = PH_COST_BRIDGE,
+                                                    [PH_PART_LANGUAGE] = PH_COST_PREFILL};
+    return first[p->graph[i]];
+}
+
+static double measured_part(const placing *p, size_t i, size_t e) {
+    double us = measured(p, e, first_stage(p, i)), step;
+    if (us < 0 || p->graph[i] != PH_PART_LANGUAGE) return us;
+    step = measured(p, e, PH_COST_STEP);
+    return step < 0 ? -1 : us + PH_ROUTE_STEPS * step;
+}
+
+static void set_fault(ph_route_cell *c, const char *fault) {
+    snprintf(c->fault, sizeof c->fault, "%.*s", PH_ROUTE_TEXT - 1, *fault ? fault : "it gives no reason");
+}
+
+/* A program that is only asked what it needs; what compiling refuses, the engine cannot take. */
+static void try_graph(placing *p, ph_part part, size_t e, ph_route_cell *c) {
+    const ph_graph *g = ph_part_graph(p->s->model, part);
+    ph_compile      how = {.is_plan_only = 1};
+    ph_need         need;
+    size_t          scratch;
+    ph_err          why = {0};
+    if (!g || c->fault[0]) return;
+    ph_part_most(p->s, part, &how.max);
+    ph_rc rc = p->def[e]->compile(p->engine[e], g, &how, &p->program[part][e], &why);
+    if (!rc) rc = p->def[e]->need(p->program[part][e], &how.max, &need, &scratch, &why);
+    if (rc) set_fault(c, why.msg);
+}
+
+/* Times of another release are not this one's. */
+static void check_release(placing *p, size_t e) {
+    char release[48] = "";
+    if (p->def[e]->version) p->def[e]->version(release, sizeof release);
+    for (int k = 0; k < PH_N_COST_STAGES; k++) {
+        const ph_cost *c = cost_of(p, e, (ph_cost_stage)k);
+        if (!c || !strcmp(c->release, release)) continue;
+        ph_log_say(p->s->how.log, PH_LOG_WARN,
+                   "measured times of engine %s are not used: they are of release %s, this is %s",
+                   p->def[e]->name, c->release, release);
+        p->is_stale[e] = 1;
+    }
+    for (size_t i = 0; p->is_stale[e] && i < p->s->route.n_parts; i++)
+        p->s->route.part[i].cell[e].measured_us = -1;
+}
+
+static ph_rc open_engine(placing *p, size_t e, ph_err *err) {
+    PH_TRY(p->def[e]->probe(err));
+    return ph_part_engine(p->s, p->def[e], &p->engine[e], err);
+}
+
+/* Is it here, and what does it say of each part? */
+static ph_rc try_engine(placing *p, size_t e, ph_err *err) {
+    ph_err why = {0};
+    ph_rc  rc = open_engine(p, e, &why);
+    p->is_tried[e] = p->has_news = 1;
+    if (rc && rc != PH_EMACHINE) {
+        if (err) *err = why;
+        return rc;
+    }
+    if (!rc) check_release(p, e);
+    for (size_t i = 0; i < p->s->route.n_parts; i++) {
+        ph_route_cell *c = &p->s->route.part[i].cell[e];
+        if (rc) set_fault(c, why.msg);
+        try_graph(p, p->graph[i], e, c);
+        if (p->graph[i] == PH_PART_LANGUAGE) try_graph(p, PH_PART_CROSS, e, c);
+        if (c->fault[0]) continue;
+        ph_cost_stage stage = first_stage(p, i);
+        c->estimate_us = estimate_stage(p, e, stage, &p->size[stage]);
+    }
+    return PH_OK;
+}
+
+/* ---- the question to the router ---- */
+
+static void list_engines(placing *p) {
+    ph_route *r = &p->s->route;
+    for (size_t i = 0; i < ph_engine_count() && r->n_engines < PH_ROUTE_ENGINES; i++) {
+        size_t               e = r->n_engines++;
+        const ph_engine_def *def = p->def[e] = ph_engine_at(i);
+        snprintf(r->engine[e].name, sizeof r->engine[e].name, "%s", def->name);
+        r->engine[e].cls = def->cls;
+        r->engine[e].border_bytes_a_us = def->border_bytes_a_us;
+        if (!strcmp(def->name, "native")) p->native = e;
+    }
+}
+
+static double border_bytes(const placing *p, size_t i) {
+    const ph_session *s = p->s;
+    const ph_graph   *g = ph_part_graph(s->model, p->graph[i]);
+    int               v = p->graph[i] == PH_PART_VISION ? s->features : s->visual_out;
+    int64_t           n;
+    if (p->graph[i] == PH_PART_LANGUAGE || v < 0) return 0;
+    if (ph_shape_count(&g->value[v].shape, &p->size[PH_COST_SEE], &n, NULL)) return 0;
+    return (double)n * (double)ph_dtype_bytes(g->value[v].dtype);
+}
+
+/* The sizes of one run, which the rule looks at. */
+static ph_syms run_sizes(const placing *p, ph_part part) {
+    ph_syms most, size = p->size[part == PH_PART_LANGUAGE ? PH_COST_PREFILL : PH_COST_SEE];
+    ph_part_most(p->s, part, &most);
+    for (int i = 0; i < PH_N_SYMS; i++)
+        if (size.at[i] > most.at[i]) size.at[i] = most.at[i];
+    return size;
+}
+
+static void describe(placing *p, size_t i) {
+    ph_route_part *part = &p->s->route.part[i];
+    const ph_part  graph = p->graph[i];
+    const ph_syms  syms = run_sizes(p, graph);
+    snprintf(part->name, sizeof part->name, "%s", ph_part_graph(p->s->model, graph)->name);
+    ph_route_look(part, ph_part_graph(p->s->model, graph), &syms);
+    if (graph == PH_PART_LANGUAGE && p->s->model->cross) {
+        ph_route_part more;
+        ph_route_look(&more, p->s->model->cross, &syms);
+        part->nodes += more.nodes;
+        if (more.largest > part->largest) part->largest = more.largest;
+        part->has_products |= more.has_products;
+        part->goes_by_data |= more.goes_by_data;
+    }
+    part->border_bytes = border_bytes(p, i);
+}
+
+/* Shares of the time until the first token, as native's estimates are to each other. */
+static void set_budgets(const placing *p) {
+    ph_route *r = &p->s->route;
+    double    sum = 0;
+    for (size_t i = 0; i < r->n_parts; i++) sum += r->part[i].cell[p->native].estimate_us;
+    for (size_t i = 0; i < r->n_parts; i++)
+        r->part[i].budget_us =
+            sum > 0 ? 1e3 * p->s->how.latency_ms * r->part[i].cell[p->native].estimate_us / sum : 0;
+}
+
+/* The engine that was named for the part, or native in its place. */
+static ph_rc set_asked(placing *p, size_t i, ph_err *err) {
+    const char          *name = p->s->engine_name[p->graph[i]];
+    const ph_engine_def *def;
+    p->s->route.part[i].asked = -1;
+    if (!strcmp(name, PH_ENGINE_AUTO)) return PH_OK;
+    PH_TRY(ph_engine_or_native(p->s, name, &def, err));
+    for (size_t e = 0; e < p->s->route.n_engines; e++)
+        if (p->def[e] == def) p->s->route.part[i].asked = (int)e;
+    return PH_OK;
+}
+
+static ph_rc put(placing *p, ph_err *err) {
+    ph_route *r = &p->s->route;
+    r->memory_max = p->s->how.memory_max;
+    PH_TRY(ph_session_cost_sizes(p->s, p->size, err));
+    PH_TRY(find_costs(p, err));
+    list_engines(p);
+    for (size_t k = 0; k < PLACED; k++)
+        if (ph_part_graph(p->s->model, first_graph[k])) p->graph[r->n_parts++] = first_graph[k];
+    for (size_t i = 0; i < r->n_parts; i++) {
+        describe(p, i);
+        PH_TRY(set_asked(p, i, err));
+        for (size_t e = 0; e < r->n_engines; e++)
+            r->part[i].cell[e] = (ph_route_cell){.estimate_us = -1, .measured_us = -1};
+    }
+    PH_TRY(
+        try_engine(p, p->native, err)); /* which runs everything, and is the measure of budgets and sizes */
+    set_budgets(p);
+    for (size_t i = 0; i < r->n_parts; i++)
+        for (size_t e = 0; e < r->n_engines; e++) r->part[i].cell[e].measured_us = measured_part(p, i, e);
+    for (size_t e = 0; e < r->n_engines && p->s->is_plan_only; e++)
+        if (!p->is_tried[e]) PH_TRY(try_engine(p, e, err));
+    return PH_OK;
+}
+
+/* ---- the answer ---- */
+
+static void set_part(placing *p, ph_part part, int e) {
+    ph_ready *r = &p->s->part[part];
+    if (!ph_part_graph(p->s->model, part)) return;
+    *r = (ph_ready){
+        .graph = ph_part_graph(p->s->model, part), .engine = p->engine[e], .program = p->program[part][e]};
+    ph_part_most(p->s, part, &r->max);
+}
+
+/* Try those of a placement that were not; *is_new: there were such. */
+static ph_rc try_all(placing *p, const int *engine, int *is_new, ph_err *err) {
+    *is_new = 0;
+    for (size_t i = 0; i < p->s->route.n_parts; i++) {
+        if (p->is_tried[engine[i]]) continue;
+        *is_new = 1;
+        PH_TRY(try_engine(p, (size_t)engine[i], err));
+    }
+    return PH_OK;
+}
+
+/* The session's plan as it would be with these.  PH_ECANCEL: one of them was tried only now, so that the
+ * question is another one. */
+static ph_rc plan_bytes(void *arg, const int *engine, size_t *out, ph_err *err) {
+    placing *p = arg;
+    ph_plan  plan;
+    int      is_new;
+    PH_TRY(try_all(p, engine, &is_new, err));
+    if (is_new) return PH_FAIL(err, PH_ECANCEL, "an engine was tried");
+    for (size_t i = 0; i < p->s->route.n_parts; i++) {
+        set_part(p, p->graph[i], engine[i]);
+        if (p->graph[i] == PH_PART_LANGUAGE) set_part(p, PH_PART_CROSS, engine[i]);
+    }
+    ph_rc rc = ph_session_predict(p->s, NULL, &plan, err);
+    if (!rc) *out = plan.peak.total;
+    memset(p->s->part, 0, sizeof p->s->part);
+    return rc;
+}
+
+/* Ask the router until all that it chose was tried. */
+static ph_rc decide(placing *p, ph_err *err) {
+    ph_route *r = &p->s->route;
+    ph_err    why;
+    ph_rc     rc, rc_try = PH_OK;
+    do {
+        int engine[PH_ROUTE_PARTS], is_new;
+        p->has_news = 0;
+        why = (ph_err){0};
+        rc = ph_route_decide(r, plan_bytes, p, &why);
+        if (rc) continue;
+        for (size_t i = 0; i < r->n_parts; i++) engine[i] = r->part[i].engine;
+        rc_try = try_all(p, engine, &is_new, &why);
+    } while (p->has_news && !rc_try && (!rc || rc == PH_ECANCEL));
+    if (!rc) rc = rc_try;
+    if (rc && err) *err = why;
+    return rc;
+}
+
+static void take(placing *p) {
+    ph_session *s = p->s;
+    for (size_t i = 0; i < s->route.n_parts; i++) {
+        const ph_route_part *part = &s->route.part[i];
+        ph_part              last = p->graph[i] == PH_PART_LANGUAGE ? PH_PART_CROSS : p->graph[i];
+        for (int k = (int)p->graph[i]; k <= (int)last; k++) {
+            s->engine_name[k] = p->def[part->engine]->name;
+            s->engine[k] = p->engine[part->engine];
+        }
+        ph_log_say(s->how.log, PH_LOG_INFO, "%s on %s: %s", part->name, s->route.engine[part->engine].name,
+                   part->why);
+    }
+}
+
+static void close_placing(placing *p) {
+    for (size_t e = 0; e < PH_ROUTE_ENGINES; e++) {
+        int is_taken = 0;
+        for (int k = 0; k < PH_N_PARTS; k++) {
+            if (p->program[k][e]) p->def[e]->close_program(p->program[k][e]);
+            is_taken |= p->engine[e] && p->s->engine[k] == p->engine[e];
+        }
+        if (p->engine[e] && !is_taken) p->def[e]->close(p->engine[e]);
+    }
+    free(p->read);
+}
+
+ph_rc ph_session_place(ph_session *s, ph_err *err) {
+    placing p = {.s = s};
+    int     is_left = 0;
+    for (size_t k = 0; k < PLACED; k++)
+        is_left |= ph_part_graph(s->model, first_graph[k]) &&
+                   !strcmp(s->engine_name[first_graph[k]], PH_ENGINE_AUTO);
+    if (!is_left) return PH_OK;
+    ph_rc rc = put(&p, err);
+    if (!rc) rc = decide(&p, err);
+    if (rc == PH_EBUDGET && s->is_plan_only) rc = PH_OK; /* the plan of the least is still wanted */
+    if (!rc) take(&p);
+    close_placing(&p);
+    return rc;
+}

@@ -1,0 +1,140 @@
+#!/bin/bash
+# `pinhole profile` and `--engine auto` as a user calls them: what is printed, kept and found again, files that are none,
+# placements that have to fit.  No time is asserted: files with times that decide are written here.
+: "${PINHOLE:=build/pinhole}"
+P=$(realpath "$PINHOLE") root=$PWD passed=0 failed=0
+export PINHOLE_MODEL=${PINHOLE_MODEL:-$root/models/panel-vlm}
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT && cd "$work" || exit 1
+export XDG_CACHE_HOME=$work/cache HOME=$work # nothing of this user is read or written
+ask=(run -t 2 --image "$root/examples/panel1.png" -p "what is on the display?")
+
+expect() { # STATUS, pattern in what it prints, what, arguments...
+    local want=$1 pattern=$2 what=$3 rc
+    shift 3
+    "$P" "$@" > out 2> err
+    rc=$?
+    if [ $rc = "$want" ] && cat out err | grep -qE -e "$pattern"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$what: exit $rc, wanted $want and '$pattern'" && cat out err | head -n 12
+    fi
+}
+holds() { # what, command...
+    local what=$1
+    shift
+    if "$@" > held 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "$what:" && head -n 5 held; fi
+}
+
+# ---- measuring ----
+
+expect 0 '^see +native +[0-9.]+ ms' "a table" profile -t 2 --rounds 1 -q
+holds "steps are a token's" grep -qE '^step +native .* a token$' out
+holds "by kind" grep -qE '^    linear +[0-9.]+ ms +[0-9.]+ % in [0-9]+ runs$' out
+holds "where parts go" grep -qE '^vision +on (native|ort) +measured [0-9.]+ ms' out
+holds "nothing is kept unless it is asked for" [ ! -e cache/pinhole ]
+expect 0 '^\{"device":\{"cpu":' "--json" profile -t 2 --rounds 1 -q --json --save-costs --trace t.json
+cp out now.json
+holds "one line" [ "$(wc -l < now.json)" = 1 ]
+holds "nothing to standard error" [ ! -s err ]
+kept=$(find "$work/cache" -name 'costs-*.json')
+holds "kept in the user's cache" test -s "$kept"
+holds "and nothing else" [ "$(find cache/pinhole -type f | wc -l)" = 1 ]
+if command -v jq > /dev/null; then
+    holds "stages of the contract" jq -e '[.costs[] | select(.engine == "native") | .stage] == ["see","bridge","prefill","step"]' now.json
+    holds "times" jq -e '[.costs[] | .least_ms > 0 and .least_ms <= .median_ms and .median_ms <= .most_ms] | all' now.json
+    holds "a route" jq -e '.route | .measured and .fits and [.parts[].part] == ["vision","bridge","language"]' now.json
+    holds "the file" jq -e '.pinhole_costs == 1 and (.model | length == 32) and (.costs | length >= 4) and (.kinds | length > 8)' "$kept"
+    holds "the timeline" jq -e '[.traceEvents[] | select(.name == "see" and .ph == "X" and .dur > 0)] | length == 1' t.json
+fi
+expect 0 '^64$' "auto finds them" "${ask[@]}" --engine auto --stats
+holds "by measured times" grep -qE '^vision +on (native|ort) +measured [0-9.]+ ms; ' err
+expect 0 '"route":\{"measured":true,"ms":[0-9.]+,"fits":true' "run --json" "${ask[@]}" --engine auto --json
+expect 0 '"measured":false' "other options, other times" "${ask[@]}" --engine auto --json --exact
+expect 0 '"measured":false' "other threads, other times" "${ask[@]}" -t 1 --engine auto --json
+expect 0 'on native +by rule, cpu: ' "another model has none" run -m "$root/tests/golden/set/models/llm_qwen2_tied" -n 1 -p hi --engine auto --stats
+expect 0 '^prefill +native' "a model of text" profile "$root/tests/golden/set/models/llm_qwen2_tied" -t 1 --rounds 1 -q
+expect 0 'a picture of 64x48 \(made\)' "--image-size" profile -t 1 --rounds 1 -q --image-size 64x48
+expect 0 'a picture of [0-9]+x[0-9]+, ' "--image" profile -t 1 --rounds 1 -q --image "$root/examples/panel1.png"
+
+# ---- files of other devices, and files that are none ----
+
+one="$work/one.json"
+sed -E 's/"cpu": "[^"]*"/"cpu": "an abacus"/' "$kept" > "$one"
+expect 0 'not used: they are of [0-9]+ processors .an abacus' "another device" "${ask[@]}" --engine auto --costs "$one"
+holds "is a note, once" [ "$(wc -l < err)" = 1 ]
+sed -E 's/"pinhole_costs": 1/"pinhole_costs": 7/' "$kept" > "$one"
+expect 0 'not used: .*version 7; this program reads 1' "another version" "${ask[@]}" --engine auto --costs "$one"
+refused() { # pattern, what: a file that is refused, in one message
+    expect 3 "$1" "$2" "${ask[@]}" --engine auto --costs "$one"
+    holds "$2: one message" [ "$(grep -c '^pinhole' err)" = 1 ]
+    holds "$2: what to do" grep -q 'pinhole profile --save-costs' err
+}
+head -c 300 "$kept" > "$one" && refused 'one\.json' "cut"
+sed -E '0,/"us": [0-9.]+/s//"us": -3/' "$kept" > "$one" && refused 'costs\[0\]\.us: -3 microseconds are no time' "no time"
+sed -E '0,/"I": 1/s//"I": -1/' "$kept" > "$one" && refused 'a size of -1' "no size"
+sed -E 's/"threads": 2/"threads": 2000/' "$kept" > "$one" && refused 'threads is 2000' "no number of threads"
+printf '{"pinhole_costs": 1, "device": {"cpu": "\033[2J"}}' > "$one" && refused 'one\.json' "control characters"
+: > "$one" && refused 'one\.json' "empty"
+head -c 2000000 /dev/zero > "$one" && refused 'one\.json' "too large"
+rm "$one"
+expect 3 'one\.json' "a file that is not there" "${ask[@]}" --engine auto --costs "$one"
+echo '{' > "$kept"
+expect 3 'costs-[0-9a-f]{32}\.json' "damaged where they are kept" "${ask[@]}" --engine auto
+expect 0 '^64$' "which is no matter without auto" "${ask[@]}"
+expect 0 '"saved":"' "and can be measured anew" profile -t 2 --rounds 1 -q --json --save-costs
+expect 0 '^64$' "as was said" "${ask[@]}" --engine auto
+XDG_CACHE_HOME=$kept expect 3 'no folder can be made there' "a cache that is none" profile -t 1 --rounds 1 -q --save-costs
+XDG_CACHE_HOME=$kept expect 0 '^64$' "nor does it matter to who only reads" "${ask[@]}" --engine auto
+
+# ---- times that decide ----
+
+fast="$work/fast.json"
+times() { # OF NATIVE, OF ORT: microseconds of the vision part
+    awk -v native="$1" -v ort="$2" '
+        /"stage"/ { stage = $2 } /"engine"/ { engine = $2 } /"kinds"/ { stage = "" }
+        stage ~ /see|bridge/ && /"(us|least|most)"/ { sub(/: [0-9.e+]+/, ": " (engine ~ /ort/ ? ort : native)) }
+        { print }' "$kept" > "$fast"
+}
+times 9000 9
+if "$P" inspect --engines | grep -qE '^  ort +here '; then
+    expect 0 '"engines":\{"vision":"ort",' "the faster engine" "${ask[@]}" --engine auto --costs "$fast" --json
+    holds "the same answer" grep -qF '"text":"64",' out
+    expect 0 '^vision +on native +measured 9\.00 ms; ort 0\.01 ms; [1-9] better placements? did not fit' "unless it does not fit" inspect -t 2 --engine auto --costs "$fast" --memory 40MB
+    holds "which fits" grep -q '^it fits:' out
+    expect 0 '^64$' "to run too" "${ask[@]}" --engine auto --costs "$fast" --memory-budget 40MB --stats
+    holds "on native" grep -qE '^vision +on native' err
+    expect 0 '^vision +on ort +asked for' "what is named stays" inspect -t 2 --engine vision=ort,bridge=auto --costs "$fast"
+    expect 0 '^  not ort +graph .language. keeps the state' "what cannot be" inspect -t 2 --engine auto --costs "$fast"
+    sed -E 's/"release": "1\.[0-9.]+"/"release": "1.0.0"/' "$fast" > "$one"
+    expect 0 'they are of release 1\.0\.0, this is 1\.' "another release" "${ask[@]}" --engine auto --costs "$one" --json
+    holds "whose times do not count" grep -qF '"engines":{"vision":"native","language":"native"}' out
+    times 9 9000
+    expect 0 '"engines":\{"vision":"native","language":"native"\}' "the slower engine" "${ask[@]}" --engine auto --costs "$fast" --json
+else
+    echo "placements on ONNX Runtime are skipped: it is not here (make ort)"
+fi
+expect 1 'no placement fits the memory' "a plan that does not fit" inspect -t 2 --engine auto --costs "$fast" --memory 1MB
+expect 1 '"fits":false,"memory_max":1000000' "the same as JSON" inspect -t 2 --engine auto --costs "$fast" --memory 1MB --json
+expect 3 'fits 1000000 bytes, the least takes [0-9]+: give more' "and is not run" "${ask[@]}" --engine auto --costs "$fast" --memory-budget 1MB
+
+# ---- what is refused, and how ----
+
+expect 2 "is for parts that are left to the router: add --engine auto" "--costs without auto" "${ask[@]}" --costs "$fast"
+expect 2 "--memory-budget is for parts" "--memory-budget without auto" "${ask[@]}" --memory-budget 1GB
+expect 2 "--latency-budget is for parts" "--latency-budget without auto" "${ask[@]}" --latency-budget 100 --engine native
+expect 2 'a latency budget of -5 ms' "a budget below 0" "${ask[@]}" --engine auto --latency-budget -5
+expect 2 "no engine .steam." "an engine that is none" "${ask[@]}" --engine vision=auto,language=steam
+expect 2 'parts vision, bridge and language' "a part that is none" "${ask[@]}" --engine ears=auto
+expect 2 "no engine 'auto'" "verify chooses nothing" verify --engine vision=auto "$root/tests/golden/panel"
+expect 2 'leave out bridge=ort' "verify has no bridge" verify --engine vision=ort,bridge=ort "$root/tests/golden/panel"
+expect 2 'from 1 to 101' "--rounds 0" profile --rounds 0
+expect 2 '--save-costs writes' "--costs without --save-costs" profile --costs x.json
+expect 2 'one model' "two models" profile a b
+expect 2 "no option '--engine" "profile takes all engines" profile --engine native
+expect 3 'nosuch' "no such model" profile nosuch
+expect 3 'folder' "a timeline over a folder" profile --trace "$work" --rounds 1 -q
+expect 3 'knows no sound' "a model that hears" profile "$root/tests/golden/set/models/speech_whisper" -q
+expect 3 'gives no next token' "a model that does not answer" profile "$root/tests/golden/set/models/align_clip" -q
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
