@@ -37,6 +37,7 @@ static json_t *providers(ph_ort *ort) {
     for (size_t i = 0; ph_ort_ep_at(ort, i, &s); i++) {
         json_t *o = row(s.name, s.is_here, NULL, s.reason);
         json_object_set_new(o, "ort_name", json_string(s.ort_name));
+        json_object_set_new(o, "class", json_string(ph_engine_class_name(s.cls)));
         json_array_append_new(a, o);
     }
     return a;

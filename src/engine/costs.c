@@ -31,7 +31,8 @@ void ph_cost_key_device(ph_cost_key *key, const char *isa, int threads) {
 /* ---- reading ---- */
 
 enum { THREADS_MAX = 256, PROCESSORS_MAX = 1 << 16, ROUNDS_MAX = 1 << 16 };
-#define US_MAX 1e13 /* a third of a year */
+#define HOLDS_MAX ((int64_t)1 << 40)
+#define US_MAX    1e13 /* a third of a year */
 
 static ph_rc text(const ph_json *o, const char *key, char *out, size_t size, ph_err *err) {
     const char *s;
@@ -81,10 +82,15 @@ static ph_rc read_cost(ph_costs *c, const ph_json *o, ph_err *err) {
     if (c->n == PH_COSTS_MAX)
         return PH_FAIL(err, PH_ELIMIT, "%s: more than %d costs", o->where, PH_COSTS_MAX);
     ph_cost *x = &c->at[c->n];
+    int64_t  holds;
     PH_TRY(read_stage(o, &x->stage, err));
     PH_TRY(text(o, "engine", x->engine, sizeof x->engine, err));
     PH_TRY(text(o, "release", x->release, sizeof x->release, err));
     PH_TRY(read_sizes(o, &x->sizes, err));
+    PH_TRY(ph_json_int(o, "holds", &holds, err));
+    if (holds < 0 || holds > HOLDS_MAX)
+        return PH_FAIL(err, PH_EFORMAT, "%s.holds: %lld bytes", o->where, (long long)holds);
+    x->holds = (size_t)holds;
     PH_TRY(read_us(o, "us", &x->us, err));
     PH_TRY(read_us(o, "least", &x->least, err));
     PH_TRY(read_us(o, "most", &x->most, err));
@@ -165,9 +171,10 @@ static json_t *costs_json(const ph_costs *c) {
     json_t *a = json_array();
     for (size_t i = 0; i < c->n; i++) {
         const ph_cost *x = &c->at[i];
-        json_array_append_new(a, json_pack("{ss ss ss so sf sf sf}", "stage", stages[x->stage], "engine",
+        json_array_append_new(a, json_pack("{ss ss ss so sI sf sf sf}", "stage", stages[x->stage], "engine",
                                            x->engine, "release", x->release, "sizes", sizes_json(&x->sizes),
-                                           "us", x->us, "least", x->least, "most", x->most));
+                                           "holds", (json_int_t)x->holds, "us", x->us, "least", x->least,
+                                           "most", x->most));
     }
     return a;
 }

@@ -5,7 +5,7 @@
  *      "device": {"cpu": "...", "isa": "avx512", "processors": 2}, "threads": 2,
  *      "model": "32 hexadecimal digits", "options": "exact 0, rows8 0, unfused 0, kv F32", "rounds": 5,
  *      "costs": [{"stage": "see", "engine": "ort", "release": "1.32.0", "sizes": {"I": 4},
- *                 "us": 81234.5, "least": 80100, "most": 83000}, ...],
+ *                 "holds": 28311552, "us": 81234.5, "least": 80100, "most": 83000}, ...],
  *      "kinds": [{"stage": "see", "engine": "ort", "kind": "MatMul", "us": 60211.2, "runs": 96}, ...]}
  *
  * A cost is of a stage's whole work for one question, at its sizes.  Times hold for this device, model,
@@ -40,6 +40,7 @@ const char *ph_cost_stage_name(ph_cost_stage s); /* "see" */
 typedef struct ph_cost {
     ph_cost_stage stage;
     char          engine[32], release[48];
+    size_t        holds; /* bytes that the engine holds itself, whatever it runs (ph_engine_def.holds) */
     ph_syms       sizes;
     double        us, least, most; /* median and range of the rounds */
 } ph_cost;

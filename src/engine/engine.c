@@ -72,3 +72,27 @@ const ph_engine_def *ph_engine_find(const char *name) {
         if (!strcmp(engines[i]->name, name)) return engines[i];
     return NULL;
 }
+
+static ph_rc unknown(const char *name, ph_err *err) {
+    char   known[128] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < ph_engine_count() && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", engines[i]->name);
+    return PH_FAIL(err, PH_EUSAGE, "no engine '%s'; known are %s", name, known);
+}
+
+ph_rc ph_engine_named(const char *name, const ph_engine_def **def, const char **device, ph_engine_class *cls,
+                      ph_err *err) {
+    size_t n = strcspn(name, ":");
+    *device = name[n] ? name + n + 1 : NULL;
+    *def = NULL;
+    for (size_t i = 0; i < ph_engine_count() && !*def; i++)
+        if (!strncmp(engines[i]->name, name, n) && !engines[i]->name[n]) *def = engines[i];
+    if (!*def) return unknown(name, err);
+    *cls = (*def)->cls;
+    if (!*device) return PH_OK;
+    if (!(*def)->device)
+        return PH_FAIL(err, PH_EUSAGE, "engine %s runs on one device: leave out ':%s'", (*def)->name,
+                       *device);
+    return (*def)->device(*device, cls, err);
+}

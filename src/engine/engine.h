@@ -11,6 +11,7 @@
 
 #include "base/threads.h"
 #include "base/trace.h"
+#include "engine/class.h"
 #include "graph/graph.h"
 #include "graph/kv.h"
 #include "graph/plan.h"
@@ -24,6 +25,7 @@ typedef struct ph_engine_env {
     const ph_kernels *kernels;
     ph_trace         *trace;       /* or NULL */
     int               is_profiled; /* also spans that cost time (ph_engine_def.profile) */
+    const char       *device;      /* of the engine's own names for where it runs; NULL: its default */
     int               is_deterministic;
     int is_exact; /* block-typed weights and bytes meet floats, not rows of 16 bits: slower, the reference's
                    * numbers */
@@ -42,15 +44,6 @@ const char *ph_fusion_name(int i); /* NULL past the last */
 const char *ph_fusion_what(int i); /* one line for a human */
 /* "norm,act", "all" or NULL (none) to bits.  Errors: PH_EUSAGE a name that is none (lists them). */
 ph_rc ph_fusions_of(const char *list, unsigned *out, ph_err *err);
-
-/* What an engine computes on: the router goes by it (route.h). */
-typedef enum ph_engine_class {
-    PH_ENGINE_CPU,
-    PH_ENGINE_GPU,
-    PH_ENGINE_NPU,
-    PH_N_ENGINE_CLASSES
-} ph_engine_class;
-const char *ph_engine_class_name(ph_engine_class c); /* "cpu", "gpu", "npu" */
 
 typedef struct ph_engine { /* first member of each engine's own struct */
     const ph_engine_def *def;
@@ -97,6 +90,10 @@ struct ph_engine_def {
     double border_bytes_a_us;
     /* Which release computes ("1.32.0"): times that another one took are not its own.  NULL: it has none. */
     void (*version)(char *out, size_t size);
+    /* The class of a device of its own, by the name alone.  NULL: it has none.  Errors: PH_EUSAGE. */
+    ph_rc (*device)(const char *name, ph_engine_class *cls, ph_err *err);
+    /* Device i of those that are here beside the default one; 0: past the last. */
+    int (*device_at)(const ph_engine *e, size_t i, char *out, size_t size);
     /* Is it here?  PH_OK, or PH_EMACHINE with the reason. */
     ph_rc (*probe)(ph_err *err);
     ph_rc (*open)(ph_engine **e, const ph_engine_env *env, ph_err *err);
@@ -143,7 +140,11 @@ ph_rc ph_engine_within(const ph_graph *g, const ph_syms *syms, const ph_syms *mo
 #undef PH_ENGINE
 
 const ph_engine_def *ph_engine_find(const char *name); /* or NULL */
-size_t               ph_engine_count(void);
+/* "ort", "ort:cuda": the row, the device's name (within `name`; NULL: none is named) and the class.
+ * Errors: PH_EUSAGE no such engine (lists those that are known), or no such device of it. */
+ph_rc  ph_engine_named(const char *name, const ph_engine_def **def, const char **device, ph_engine_class *cls,
+                       ph_err *err);
+size_t ph_engine_count(void);
 const ph_engine_def *ph_engine_at(size_t i);
 
 #endif

@@ -44,12 +44,15 @@ typedef struct ph_session_options {
     int      image_min_tokens, image_max_tokens; /* that a picture takes; 0: as the model's trainer had it */
     ph_dtype kv_dtype;                           /* F32 (0), F16, BF16, Q8_0 or Q4_1 */
     const char *isa;                             /* PINHOLE_ISA's value; NULL: the best */
-    /* Names; NULL: native; "auto": the router chooses (route.h).  The bridge's NULL: as vision. */
+    /* Names, with a device where an engine has several ("ort:cuda"); NULL: native; "auto": the router chooses
+     * (route.h).  The bridge's NULL: as vision. */
     const char *engine_vision, *engine_bridge, *engine_language;
     double      latency_ms; /* until the first token: what the parts' budgets share; 0: PH_LATENCY_MS */
     uint64_t    memory_max; /* bytes that the plan of a placement by the router may come to; 0: no limit */
     const char *costs;      /* file of measured times; NULL: where they are kept (ph_costs_place), if there */
     const ph_costs *measured; /* they themselves, instead of a file; or NULL */
+    int has_all_devices;      /* the router looks at every device that is here, not only at those that were
+                               * measured or named: all engines are loaded for it */
     int is_engine_strict; /* 1: an engine that is not here is PH_EMACHINE; 0: native answers, and says so */
     uint64_t pixels_max;  /* 0: 100 megapixels */
     ph_alpha alpha;
@@ -102,7 +105,9 @@ ph_rc ph_session_cost_key(const ph_session *s, ph_cost_key *out, ph_err *err);
 ph_rc ph_session_cost_sizes(const ph_session *s, ph_syms out[PH_N_COST_STAGES], ph_err *err);
 /* The engines' own spans of what a part ran so far enter the trace (is_profiled); of "vision" and the like.
  * Errors: those of the engine; PH_EUSAGE no such graph. */
-ph_rc    ph_session_profile(ph_session *s, const char *graph, ph_err *err);
+ph_rc ph_session_profile(ph_session *s, const char *graph, ph_err *err);
+/* Bytes that this graph's engine holds itself; 0: none, or no such graph. */
+size_t   ph_session_holds(const ph_session *s, const char *graph);
 uint64_t ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */
 
 /* ---- a turn ---- */

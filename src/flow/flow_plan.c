@@ -53,9 +53,9 @@ typedef struct copies {
     size_t engine, opening, weights;
 } copies;
 
-/* What engines hold themselves, each once, however many parts it runs. */
+/* What engines hold themselves, each once, however many parts it runs; and what is left of others. */
 static size_t engines_own(const ph_session *s) {
-    size_t own = 0;
+    size_t own = s->left_bytes;
     for (int i = 0; i < PH_N_PARTS; i++) {
         const ph_engine *e = s->part[i].program ? s->part[i].engine : NULL;
         int              is_new = e && e->def->holds;

@@ -6,7 +6,9 @@
  *                         └── faults, estimates, releases ──────┘  until all that were chosen were tried
  *
  * An engine is opened only when it would get a part: what is not used is not loaded, and no memory goes to
- * what lost.  For a plan alone all are tried, so that it can say why each is not taken.
+ * what lost.  Under a limit of memory one is opened only if native, with that library loaded beside it, would
+ * still fit: a library that turned out to be of no use does not go away.  For a plan alone all are tried, so
+ * that it can say why each is not taken.
  *
  * The parts that are placed are vision, bridge and language; the cross graph goes with the language part,
  * whose cache it fills.  The question they are placed for is a picture of the load's size with some words;
@@ -16,6 +18,7 @@
 #include "flow/session.h"
 
 #include "base/file.h"
+#include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,11 +34,14 @@ typedef struct placing {
     ph_engine           *engine[PH_ROUTE_ENGINES]; /* owned until one is chosen; NULL: not here */
     ph_program          *program[PH_N_PARTS][PH_ROUTE_ENGINES]; /* owned; for plans only */
     ph_syms              size[PH_N_COST_STAGES];
-    size_t               native;                                /* its place among the engines */
-    const ph_costs      *costs;                                 /* NULL: none that hold here */
-    ph_costs            *read;                                  /* owned; of a file */
-    int is_tried[PH_ROUTE_ENGINES], is_stale[PH_ROUTE_ENGINES]; /* times of another release */
-    int has_news;                                               /* one was tried since the router was asked */
+    size_t               native;                 /* its place among the engines */
+    size_t               native_bytes;           /* of the plan with it alone */
+    size_t               grew[PH_ROUTE_ENGINES]; /* resident since it was opened */
+    const ph_costs      *costs;                  /* NULL: none that hold here */
+    ph_costs            *read;                   /* owned; of a file */
+    int                  is_tried[PH_ROUTE_ENGINES];
+    int                  is_stale[PH_ROUTE_ENGINES]; /* its times are of another release */
+    int                  has_news;                   /* one was tried since the router was asked */
 } placing;
 
 /* ---- the question ---- */
@@ -147,7 +153,7 @@ static double estimate_stage(const placing *p, size_t e, ph_cost_stage stage, co
 }
 
 static const ph_cost *cost_of(const placing *p, size_t e, ph_cost_stage stage) {
-    const char *name = p->def[e]->name;
+    const char *name = p->s->route.engine[e].name;
     for (size_t i = 0; p->costs && !p->is_stale[e] && i < p->costs->n; i++)
         if (p->costs->at[i].stage == stage && !strcmp(p->costs->at[i].engine, name)) return &p->costs->at[i];
     return NULL;
@@ -204,16 +210,46 @@ static void check_release(placing *p, size_t e) {
         if (!c || !strcmp(c->release, release)) continue;
         ph_log_say(p->s->how.log, PH_LOG_WARN,
                    "measured times of engine %s are not used: they are of release %s, this is %s",
-                   p->def[e]->name, c->release, release);
+                   p->s->route.engine[e].name, c->release, release);
         p->is_stale[e] = 1;
     }
     for (size_t i = 0; p->is_stale[e] && i < p->s->route.n_parts; i++)
         p->s->route.part[i].cell[e].measured_us = -1;
 }
 
+static size_t resident(void) {
+    ph_mem m;
+    return ph_mem_read(&m) ? m.rss : 0;
+}
+
 static ph_rc open_engine(placing *p, size_t e, ph_err *err) {
-    PH_TRY(p->def[e]->probe(err));
-    return ph_part_engine(p->s, p->def[e], &p->engine[e], err);
+    if (p->engine[e]) return PH_OK;
+    size_t before = resident();
+    PH_TRY(ph_part_engine(p->s, p->s->route.engine[e].name, &p->engine[e], err));
+    size_t after = resident();
+    p->grew[e] = after > before && p->def[e]->holds ? after - before : 0;
+    return PH_OK;
+}
+
+/* What it holds itself, as it says or as it was when it was measured; 0: not known. */
+static size_t holds(const placing *p, size_t e) {
+    if (p->engine[e]) return p->def[e]->holds ? p->def[e]->holds(p->engine[e]) : 0;
+    for (int k = 0; k < PH_N_COST_STAGES; k++) {
+        const ph_cost *c = cost_of(p, e, (ph_cost_stage)k);
+        if (c) return c->holds;
+    }
+    return 0;
+}
+
+/* Parts that were to run on an engine that is not here. */
+static ph_rc stand_in(placing *p, size_t e, const ph_err *why, ph_err *err) {
+    ph_route *r = &p->s->route;
+    for (size_t i = 0; i < r->n_parts; i++) {
+        if (r->part[i].asked != (int)e) continue;
+        PH_TRY(ph_engine_absent(p->s, r->engine[e].name, why, err));
+        r->part[i].asked = (int)p->native;
+    }
+    return PH_OK;
 }
 
 /* Is it here, and what does it say of each part? */
@@ -225,6 +261,7 @@ static ph_rc try_engine(placing *p, size_t e, ph_err *err) {
         if (err) *err = why;
         return rc;
     }
+    if (rc) PH_TRY(stand_in(p, e, &why, err));
     if (!rc) check_release(p, e);
     for (size_t i = 0; i < p->s->route.n_parts; i++) {
         ph_route_cell *c = &p->s->route.part[i].cell[e];
@@ -240,16 +277,56 @@ static ph_rc try_engine(placing *p, size_t e, ph_err *err) {
 
 /* ---- the question to the router ---- */
 
-static void list_engines(placing *p) {
-    ph_route *r = &p->s->route;
-    for (size_t i = 0; i < ph_engine_count() && r->n_engines < PH_ROUTE_ENGINES; i++) {
-        size_t               e = r->n_engines++;
-        const ph_engine_def *def = p->def[e] = ph_engine_at(i);
-        snprintf(r->engine[e].name, sizeof r->engine[e].name, "%s", def->name);
-        r->engine[e].cls = def->cls;
-        r->engine[e].border_bytes_a_us = def->border_bytes_a_us;
-        if (!strcmp(def->name, "native")) p->native = e;
+/* A place among the engines for this name; what is none, or one too many, has none. */
+static int place_of(placing *p, const char *name) {
+    ph_route            *r = &p->s->route;
+    const ph_engine_def *def;
+    const char          *device;
+    ph_engine_class      cls;
+    for (size_t e = 0; e < r->n_engines; e++)
+        if (!strcmp(r->engine[e].name, name)) return (int)e;
+    if (r->n_engines == PH_ROUTE_ENGINES || strlen(name) >= PH_ROUTE_NAME ||
+        ph_engine_named(name, &def, &device, &cls, NULL))
+        return -1;
+    size_t e = r->n_engines++;
+    snprintf(r->engine[e].name, sizeof r->engine[e].name, "%s", name);
+    r->engine[e].cls = cls;
+    r->engine[e].border_bytes_a_us = def->border_bytes_a_us;
+    p->def[e] = def;
+    return (int)e;
+}
+
+/* Devices that are here, of the engines that are. */
+static ph_rc list_devices(placing *p, ph_err *err) {
+    size_t n = p->s->route.n_engines;
+    for (size_t e = 0; e < n; e++) {
+        char   device[64], name[PH_ROUTE_NAME];
+        ph_err why = {0};
+        if (!p->def[e]->device_at) continue;
+        ph_rc rc = open_engine(p, e, &why);
+        if (rc && rc != PH_EMACHINE) {
+            if (err) *err = why;
+            return rc;
+        }
+        for (size_t i = 0; !rc && p->def[e]->device_at(p->engine[e], i, device, sizeof device); i++)
+            if ((size_t)snprintf(name, sizeof name, "%s:%.24s", p->def[e]->name, device) < sizeof name)
+                place_of(p, name);
     }
+    return PH_OK;
+}
+
+/* The table's, in its order; then devices that were named or measured, or all. */
+static ph_rc list_engines(placing *p, ph_err *err) {
+    for (size_t i = 0; i < ph_engine_count(); i++) place_of(p, ph_engine_at(i)->name);
+    p->native = (size_t)place_of(p, "native");
+    for (size_t i = 0; i < p->s->route.n_parts; i++)
+        if (strcmp(p->s->engine_name[p->graph[i]], PH_ENGINE_AUTO)) {
+            p->s->route.part[i].asked = place_of(p, p->s->engine_name[p->graph[i]]);
+            if (p->s->route.part[i].asked < 0)
+                return PH_FAIL(err, PH_ELIMIT, "more than %d engines to place parts on", PH_ROUTE_ENGINES);
+        }
+    for (size_t i = 0; p->costs && i < p->costs->n; i++) place_of(p, p->costs->at[i].engine);
+    return p->s->how.has_all_devices ? list_devices(p, err) : PH_OK;
 }
 
 static double border_bytes(const placing *p, size_t i) {
@@ -298,29 +375,17 @@ static void set_budgets(const placing *p) {
             sum > 0 ? 1e3 * p->s->how.latency_ms * r->part[i].cell[p->native].estimate_us / sum : 0;
 }
 
-/* The engine that was named for the part, or native in its place. */
-static ph_rc set_asked(placing *p, size_t i, ph_err *err) {
-    const char          *name = p->s->engine_name[p->graph[i]];
-    const ph_engine_def *def;
-    p->s->route.part[i].asked = -1;
-    if (!strcmp(name, PH_ENGINE_AUTO)) return PH_OK;
-    PH_TRY(ph_engine_or_native(p->s, name, &def, err));
-    for (size_t e = 0; e < p->s->route.n_engines; e++)
-        if (p->def[e] == def) p->s->route.part[i].asked = (int)e;
-    return PH_OK;
-}
-
 static ph_rc put(placing *p, ph_err *err) {
     ph_route *r = &p->s->route;
     r->memory_max = p->s->how.memory_max;
     PH_TRY(ph_session_cost_sizes(p->s, p->size, err));
     PH_TRY(find_costs(p, err));
-    list_engines(p);
     for (size_t k = 0; k < PLACED; k++)
         if (ph_part_graph(p->s->model, first_graph[k])) p->graph[r->n_parts++] = first_graph[k];
+    for (size_t i = 0; i < r->n_parts; i++) r->part[i].asked = -1;
+    PH_TRY(list_engines(p, err));
     for (size_t i = 0; i < r->n_parts; i++) {
         describe(p, i);
-        PH_TRY(set_asked(p, i, err));
         for (size_t e = 0; e < r->n_engines; e++)
             r->part[i].cell[e] = (ph_route_cell){.estimate_us = -1, .measured_us = -1};
     }
@@ -355,14 +420,8 @@ static ph_rc try_all(placing *p, const int *engine, int *is_new, ph_err *err) {
     return PH_OK;
 }
 
-/* The session's plan as it would be with these.  PH_ECANCEL: one of them was tried only now, so that the
- * question is another one. */
-static ph_rc plan_bytes(void *arg, const int *engine, size_t *out, ph_err *err) {
-    placing *p = arg;
-    ph_plan  plan;
-    int      is_new;
-    PH_TRY(try_all(p, engine, &is_new, err));
-    if (is_new) return PH_FAIL(err, PH_ECANCEL, "an engine was tried");
+static ph_rc plan_of(placing *p, const int *engine, size_t *out, ph_err *err) {
+    ph_plan plan;
     for (size_t i = 0; i < p->s->route.n_parts; i++) {
         set_part(p, p->graph[i], engine[i]);
         if (p->graph[i] == PH_PART_LANGUAGE) set_part(p, PH_PART_CROSS, engine[i]);
@@ -371,6 +430,38 @@ static ph_rc plan_bytes(void *arg, const int *engine, size_t *out, ph_err *err) 
     if (!rc) *out = plan.peak.total;
     memset(p->s->part, 0, sizeof p->s->part);
     return rc;
+}
+
+static int is_in(const placing *p, const int *engine, size_t e) {
+    for (size_t i = 0; i < p->s->route.n_parts; i++)
+        if (engine[i] == (int)e) return 1;
+    return 0;
+}
+
+/* Native alone, and beside it what the engines of a placement hold: the least that trying them comes to. */
+static ph_rc least_of(placing *p, const int *engine, size_t *out, ph_err *err) {
+    int native[PH_ROUTE_PARTS];
+    for (size_t i = 0; i < PH_ROUTE_PARTS; i++) native[i] = (int)p->native;
+    if (!p->native_bytes) PH_TRY(plan_of(p, native, &p->native_bytes, err));
+    *out = p->native_bytes;
+    for (size_t e = 0; e < p->s->route.n_engines; e++)
+        if (e != p->native && is_in(p, engine, e)) *out += holds(p, e);
+    return PH_OK;
+}
+
+/* The session's plan as it would be with these.  PH_ECANCEL: one of them was tried only now, so that the
+ * question is another one. */
+static ph_rc plan_bytes(void *arg, const int *engine, size_t *out, ph_err *err) {
+    placing *p = arg;
+    int      is_new;
+    PH_TRY(least_of(p, engine, out, err));
+    if (*out > p->s->how.memory_max) return PH_OK;
+    PH_TRY(try_all(p, engine, &is_new, err));
+    if (is_new) return PH_FAIL(err, PH_ECANCEL, "an engine was tried");
+    PH_TRY(plan_of(p, engine, out, err));
+    for (size_t e = 0; e < p->s->route.n_engines && !p->s->is_plan_only; e++)
+        if (!is_in(p, engine, e)) *out += p->grew[e];
+    return PH_OK;
 }
 
 /* Ask the router until all that it chose was tried. */
@@ -398,7 +489,7 @@ static void take(placing *p) {
         const ph_route_part *part = &s->route.part[i];
         ph_part              last = p->graph[i] == PH_PART_LANGUAGE ? PH_PART_CROSS : p->graph[i];
         for (int k = (int)p->graph[i]; k <= (int)last; k++) {
-            s->engine_name[k] = p->def[part->engine]->name;
+            snprintf(s->engine_name[k], PH_ROUTE_NAME, "%s", s->route.engine[part->engine].name);
             s->engine[k] = p->engine[part->engine];
         }
         ph_log_say(s->how.log, PH_LOG_INFO, "%s on %s: %s", part->name, s->route.engine[part->engine].name,
@@ -413,7 +504,9 @@ static void close_placing(placing *p) {
             if (p->program[k][e]) p->def[e]->close_program(p->program[k][e]);
             is_taken |= p->engine[e] && p->s->engine[k] == p->engine[e];
         }
-        if (p->engine[e] && !is_taken) p->def[e]->close(p->engine[e]);
+        if (!p->engine[e] || is_taken) continue;
+        p->def[e]->close(p->engine[e]);
+        if (!p->s->is_plan_only) p->s->left_bytes += p->grew[e];
     }
     free(p->read);
 }

@@ -24,6 +24,18 @@ static int or_else(int given, int otherwise) {
     return given > 0 ? given : otherwise;
 }
 
+/* Names are the caller's for the time of the call only. */
+static ph_rc name_engine(ph_session *s, ph_part part, const char *name, ph_err *err) {
+    const ph_engine_def *def;
+    const char          *device;
+    ph_engine_class      cls;
+    if (strcmp(name, PH_ENGINE_AUTO)) PH_TRY(ph_engine_named(name, &def, &device, &cls, err));
+    if (strlen(name) >= PH_ROUTE_NAME)
+        return PH_FAIL(err, PH_EUSAGE, "engine '%s': at most %d bytes are a name", name, PH_ROUTE_NAME - 1);
+    snprintf(s->engine_name[part], PH_ROUTE_NAME, "%s", name);
+    return PH_OK;
+}
+
 static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     ph_session_options *h = &s->how;
     int                 own = s->model->spec.text.context;
@@ -47,9 +59,10 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     if (!h->engine_vision) h->engine_vision = "native";
     if (!h->engine_bridge) h->engine_bridge = h->engine_vision;
     if (!h->engine_language) h->engine_language = "native";
-    s->engine_name[PH_PART_VISION] = h->engine_vision;
-    s->engine_name[PH_PART_BRIDGE] = h->engine_bridge;
-    s->engine_name[PH_PART_LANGUAGE] = s->engine_name[PH_PART_CROSS] = h->engine_language;
+    PH_TRY(name_engine(s, PH_PART_VISION, h->engine_vision, err));
+    PH_TRY(name_engine(s, PH_PART_BRIDGE, h->engine_bridge, err));
+    PH_TRY(name_engine(s, PH_PART_LANGUAGE, h->engine_language, err));
+    PH_TRY(name_engine(s, PH_PART_CROSS, h->engine_language, err));
     if (!(h->latency_ms >= 0 && h->latency_ms <= 1e9))
         return PH_FAIL(err, PH_EUSAGE, "a latency budget of %g ms; up to 10^9 are possible", h->latency_ms);
     if (h->latency_ms == 0) h->latency_ms = PH_LATENCY_MS;
@@ -97,47 +110,63 @@ static void say_opened(const ph_session *s) {
                h->threads, h->threads == 1 ? "" : "s", s->isa, (double)s->plan.peak.total / 1e6);
 }
 
-static ph_rc find_engine(const char *name, const ph_engine_def **out, ph_err *err) {
-    char known[128] = "";
-    *out = ph_engine_find(name);
-    if (*out) return PH_OK;
-    for (size_t i = 0, at = 0; i < ph_engine_count() && at < sizeof known; i++)
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", ph_engine_at(i)->name);
-    return PH_FAIL(err, PH_EUSAGE, "no engine '%s'; known are %s", name, known);
-}
-
-/* What is not on this machine costs time, not the answer: native stands in, and it is said, once. */
-ph_rc ph_engine_or_native(ph_session *s, const char *name, const ph_engine_def **def, ph_err *err) {
-    ph_err why = {0};
-    PH_TRY(find_engine(name, def, err));
-    ph_rc rc = (*def)->probe(&why);
-    if (rc != PH_EMACHINE || s->how.is_engine_strict) {
-        if (rc && err) *err = why;
-        return rc;
+/* What is not on this machine costs time, not the answer. */
+ph_rc ph_engine_absent(ph_session *s, const char *name, const ph_err *why, ph_err *err) {
+    if (s->how.is_engine_strict) {
+        if (err) *err = *why;
+        return PH_EMACHINE;
     }
-    if (!s->absent)
-        ph_log_say(s->how.log, PH_LOG_WARN, "engine %s is not here, native runs its part (%s)", (*def)->name,
-                   why.msg);
-    s->absent = (*def)->name;
-    return find_engine("native", def, err);
+    if (!s->has_said_absent++)
+        ph_log_say(s->how.log, PH_LOG_WARN, "engine %s is not here, native runs its part (%s)", name,
+                   why->msg);
+    return PH_OK;
 }
 
-/* The engine of this row, opened once however many parts ask for it. */
-ph_rc ph_part_engine(ph_session *s, const ph_engine_def *def, ph_engine **out, ph_err *err) {
-    const ph_engine_env env = {.threads = s->threads,
-                               .kernels = &s->kernels,
-                               .trace = s->trace,
-                               .is_profiled = s->how.is_profiled,
-                               .is_deterministic = 1,
-                               .is_exact = s->how.is_exact,
-                               .is_rows8 = s->how.is_rows8,
-                               .unfused = s->how.unfused};
+static size_t resident(void) {
+    ph_mem m;
+    return ph_mem_read(&m) ? m.rss : 0;
+}
+
+static int is_engine(const ph_engine *e, const ph_engine_def *def, const char *device) {
+    if (!e || e->def != def || !e->env.device != !device) return 0;
+    return !device || !strcmp(e->env.device, device);
+}
+
+ph_rc ph_part_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
+    const ph_engine_def *def;
+    ph_engine_class      cls;
+    ph_engine_env        env = {.threads = s->threads,
+                                .kernels = &s->kernels,
+                                .trace = s->trace,
+                                .is_profiled = s->how.is_profiled,
+                                .is_deterministic = 1,
+                                .is_exact = s->how.is_exact,
+                                .is_rows8 = s->how.is_rows8,
+                                .unfused = s->how.unfused};
+    PH_TRY(ph_engine_named(name, &def, &env.device, &cls, err));
     for (int i = 0; i < PH_N_PARTS; i++)
-        if (s->engine[i] && s->engine[i]->def == def) {
+        if (is_engine(s->engine[i], def, env.device)) {
             *out = s->engine[i];
             return PH_OK;
         }
-    return def->open(out, &env, err);
+    size_t before = resident();
+    ph_rc  rc = def->probe(err);
+    if (!rc) rc = def->open(out, &env, err);
+    size_t after = resident();
+    if (rc && after > before) s->left_bytes += after - before; /* a library that was loaded for nothing */
+    return rc;
+}
+
+static ph_rc open_or_native(ph_session *s, ph_part part, ph_err *err) {
+    ph_err why = {0};
+    ph_rc  rc = ph_part_engine(s, s->engine_name[part], &s->engine[part], &why);
+    if (rc != PH_EMACHINE) {
+        if (rc && err) *err = why;
+        return rc;
+    }
+    PH_TRY(ph_engine_absent(s, s->engine_name[part], &why, err));
+    snprintf(s->engine_name[part], PH_ROUTE_NAME, "native");
+    return ph_part_engine(s, "native", &s->engine[part], err);
 }
 
 /* The observer's name and argument travel through the engine's tap. */
@@ -162,21 +191,20 @@ static ph_rc find_taps(ph_session *s, ph_ready *r, ph_err *err) {
 }
 
 static ph_rc compile(ph_session *s, ph_part part, ph_err *err) {
-    ph_ready            *r = &s->part[part];
-    const ph_engine_def *def;
+    ph_ready *r = &s->part[part];
     *r = (ph_ready){.graph = ph_part_graph(s->model, part)};
     ph_part_most(s, part, &r->max);
     PH_TRY(find_taps(s, r, err));
-    PH_TRY(ph_engine_or_native(s, s->engine_name[part], &def, err));
-    PH_TRY(ph_part_engine(s, def, &s->engine[part], err));
+    PH_TRY(open_or_native(s, part, err));
     r->engine = s->engine[part];
     const ph_compile how = {
         .max = r->max, .tap = r->tap, .n_taps = r->n_taps, .is_plan_only = s->is_plan_only};
     ph_mem before, after;
     ph_mem_read(&before);
-    ph_rc rc = def->compile(r->engine, r->graph, &how, &r->program, err);
+    ph_rc rc = r->engine->def->compile(r->engine, r->graph, &how, &r->program, err);
     if (ph_mem_read(&after) && after.rss > before.rss) r->compiled_bytes = after.rss - before.rss;
-    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", r->graph->name, def->name)
+    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", r->graph->name,
+                        s->engine_name[part])
               : PH_OK;
 }
 
@@ -412,17 +440,25 @@ ph_rc ph_part_run(ph_session *s, ph_part part, const ph_syms *syms, const atomic
 
 const char *ph_session_engine(const ph_session *s, const char *graph) {
     for (int i = 0; i < PH_N_PARTS; i++)
-        if (s->part[i].program && !strcmp(s->part[i].graph->name, graph)) return s->part[i].engine->def->name;
+        if (s->part[i].program && !strcmp(s->part[i].graph->name, graph)) return s->engine_name[i];
+    return NULL;
+}
+
+static const ph_ready *ready_of(const ph_session *s, const char *graph) {
+    for (int i = 0; i < PH_N_PARTS; i++)
+        if (s->part[i].program && !strcmp(s->part[i].graph->name, graph)) return &s->part[i];
     return NULL;
 }
 
 ph_rc ph_session_profile(ph_session *s, const char *graph, ph_err *err) {
-    for (int i = 0; i < PH_N_PARTS; i++) {
-        const ph_ready *r = &s->part[i];
-        if (!r->program || strcmp(r->graph->name, graph)) continue;
-        return r->engine->def->profile ? r->engine->def->profile(r->program, err) : PH_OK;
-    }
-    return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'", graph);
+    const ph_ready *r = ready_of(s, graph);
+    if (!r) return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'", graph);
+    return r->engine->def->profile ? r->engine->def->profile(r->program, err) : PH_OK;
+}
+
+size_t ph_session_holds(const ph_session *s, const char *graph) {
+    const ph_ready *r = ready_of(s, graph);
+    return r && r->engine->def->holds ? r->engine->def->holds(r->engine) : 0;
 }
 
 const ph_route *ph_session_route(const ph_session *s) {

@@ -29,7 +29,7 @@ struct ph_session {
     ph_kernels         kernels;
     ph_threads        *threads;
     ph_trace          *trace;
-    const char        *engine_name[PH_N_PARTS];
+    char               engine_name[PH_N_PARTS][PH_ROUTE_NAME]; /* asked for, or chosen; then those that run */
     ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
     ph_route           route;              /* n_parts 0: nothing was left to the router */
     ph_ready           part[PH_N_PARTS];
@@ -46,7 +46,8 @@ struct ph_session {
     ph_plan            plan;
     int                n_turns;
     int                is_plan_only; /* nothing is bound or run */
-    const char        *absent;       /* an engine that was asked for and is not here: said once */
+    size_t             left_bytes; /* resident of engines that were opened, or tried to be, and run nothing */
+    int                has_said_absent; /* that an engine that was asked for is not here */
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
     size_t tile_floats; /* of the vision graph's input, a tile */
@@ -159,9 +160,11 @@ struct ph_turn {
 /* flow_session.c */
 const ph_graph *ph_part_graph(const ph_model *m, ph_part part);                 /* or NULL */
 void            ph_part_most(const ph_session *s, ph_part part, ph_syms *most); /* that it is compiled for */
-/* The row called so, or native in its place where it is not here (says so once), unless that is an error. */
-ph_rc ph_engine_or_native(ph_session *s, const char *name, const ph_engine_def **out, ph_err *err);
-ph_rc ph_part_engine(ph_session *s, const ph_engine_def *def, ph_engine **out, ph_err *err);
+/* The engine called so, opened once however many parts ask for it.  Errors: PH_EMACHINE it is not here. */
+ph_rc ph_part_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err);
+/* An engine that is not here: native stands in for it, which is said, once; strictly it is the error `why`.
+ */
+ph_rc ph_engine_absent(ph_session *s, const char *name, const ph_err *why, ph_err *err);
 
 /* flow_route.c: engine_name of the parts that are left to the router. */
 ph_rc ph_session_place(ph_session *s, ph_err *err);

@@ -75,6 +75,7 @@ static ph_rc ask_router(ph_profiling *p, const ph_costs *measured, ph_plan *plan
     o.engine_vision = o.engine_bridge = o.engine_language = PH_ENGINE_AUTO;
     o.costs = NULL;
     o.measured = measured ? measured : &none;
+    o.has_all_devices = !measured;
     if (!measured) o.log = NULL; /* that no times are of this device is no news here */
     return ph_session_plan_route(p->b.model, &o, plan, route, err);
 }
@@ -127,16 +128,30 @@ static ph_rc rounds(ph_profiling *p, ph_err *err) {
 
 /* ---- costs ---- */
 
+/* Of session i's own engine, wherever it runs something. */
+static size_t holds_of(const ph_profiling *p, size_t i) {
+    const char *name = p->route.engine[p->engine[i]].name;
+    for (size_t k = 0; k < PH_N_COST_STAGES; k++) {
+        const char *on = ph_session_engine(p->b.session[i], stages[k].part);
+        if (on && !strcmp(on, name)) return ph_session_holds(p->b.session[i], stages[k].part);
+    }
+    return 0;
+}
+
 static void add_cost(ph_profiling *p, ph_cost_stage stage, size_t i) {
     const ph_samples    *s = &p->b.sample[stages[stage].timed][i];
-    const ph_engine_def *def = ph_engine_find(p->route.engine[p->engine[i]].name);
+    const char          *name = p->route.engine[p->engine[i]].name, *device;
+    const ph_engine_def *def;
+    ph_engine_class      cls;
     ph_costs            *c = &p->out->costs;
     double               us = stage == PH_COST_STEP ? 1e3 / p->bench.answer : 1e3, least = 1e-3;
-    if (!s->n || !ph_profile_runs(p, stage, i) || c->n == PH_COSTS_MAX) return;
+    if (!s->n || !ph_profile_runs(p, stage, i) || c->n == PH_COSTS_MAX ||
+        ph_engine_named(name, &def, &device, &cls, NULL))
+        return;
     ph_summary sum = ph_bench_sum(s->ms, s->n);
     ph_cost   *x = &c->at[c->n++];
-    *x = (ph_cost){.stage = stage, .sizes = p->size[stage]};
-    snprintf(x->engine, sizeof x->engine, "%s", def->name);
+    *x = (ph_cost){.stage = stage, .sizes = p->size[stage], .holds = holds_of(p, i)};
+    snprintf(x->engine, sizeof x->engine, "%s", name);
     if (def->version) def->version(x->release, sizeof x->release);
     x->least = sum.least * us > least ? sum.least * us : least; /* the clock's own grain */
     x->us = sum.median * us > x->least ? sum.median * us : x->least;

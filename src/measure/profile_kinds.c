@@ -40,10 +40,12 @@ static ph_cost_kind *place(const kinds *k, ph_cost_stage stage, const char *kind
 static void collect(const kinds *k, ph_cost_stage stage, double share) {
     const ph_trace *t = ph_session_trace(k->s);
     const char     *name, *engine = engine_of(k);
-    size_t          own = strlen(engine);
+    size_t          own = strcspn(engine, ":"); /* spans know no device */
     if (!ph_profile_runs(k->p, stage, k->i)) return;
     for (size_t i = 0; (name = ph_trace_name(t, i)) != NULL; i++) {
-        if (ph_bench_is_stage(name) || !ph_trace_count(t, name) || !strcmp(name, engine)) continue;
+        if (ph_bench_is_stage(name) || !ph_trace_count(t, name) ||
+            (!strncmp(name, engine, own) && !name[own]))
+            continue;
         int           is_prefixed = !strncmp(name, engine, own) && name[own] == '.';
         ph_cost_kind *x = place(k, stage, is_prefixed ? name + own + 1 : name);
         if (!x) return;

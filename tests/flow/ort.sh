@@ -189,7 +189,7 @@ PINHOLE_ORT_PLUGINS=$D/nothing:$D/folder:$D/text.so "$P" inspect --engines > "$D
 ok "a plug-in that is none" grep -qE '^  openvino +absent +ONNX Runtime, loading a plug-in: .*libonnxruntime_providers_openvino_plugin' "$D/out"
 "$P" inspect --engines --json > "$D/out"
 ok "listed" grep -qE '"name":"ort","is_here":true,"what":"ONNX Runtime 1\.[0-9.]+","release":"1\.[0-9.]+","path":"[^"]+"' "$D/out"
-ok "its providers" grep -qF '{"name":"cpu","is_here":true,"ort_name":"CPUExecutionProvider"}' "$D/out"
+ok "its providers" grep -qF '{"name":"cpu","is_here":true,"ort_name":"CPUExecutionProvider","class":"cpu"}' "$D/out"
 ok "why one is not here" grep -qE '"name":"[a-z]+","is_here":false,"reason":"[^"]{20}' "$D/out"
 # Where `make install` puts it, it is found without being named.
 at=$("$P" inspect --engines --json | sed -E 's/.*"path":"([^"]+)".*/\1/')

@@ -9,6 +9,7 @@
 #define PH_ENGINE_ORT_ORT_H
 
 #include "base/err.h"
+#include "engine/class.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,11 +64,16 @@ ph_rc ph_ort_ep_read(ph_ort_ep *ep, char *text, ph_err *err);
 /* Can it be asked for?  Errors: PH_EMACHINE it is not here, with the reason; PH_EUSAGE its options. */
 ph_rc ph_ort_ep_check(ph_ort *ort, const ph_ort_ep *ep, ph_err *err);
 
+/* What it computes on, by its name and the option "device"; one that has no row is taken for a CPU's. */
+ph_engine_class ph_ort_ep_class(const ph_ort_ep *ep);
+
 /* Provider i of those that are known, and of those that only this library has. */
 typedef struct ph_ort_ep_state {
-    char name[64], ort_name[64];
-    int  is_here;
-    char reason[320]; /* why not; else "" */
+    char            name[64], ort_name[64];
+    ph_engine_class cls;
+    int             is_here;
+    unsigned        kinds; /* bits 1 << ph_engine_class of a plug-in's devices; 0: it has no such choice */
+    char            reason[320]; /* why not; else "" */
 } ph_ort_ep_state;
 /* 0 past the last.  ort may be NULL: then none is here. */
 int ph_ort_ep_at(ph_ort *ort, size_t i, ph_ort_ep_state *out);

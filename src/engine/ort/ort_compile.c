@@ -134,8 +134,11 @@ static ph_rc open_session(ph_ort_program *p, ph_onnx_memory *m, ph_ort_weight *w
                                   .weight = weight,
                                   .n_weights = m->n_shared};
     const ph_engine_env *env = &p->base.engine->env;
-    const ph_ort_how     how = {
-            .is_lean = 1, .is_exact = env->is_exact, .trace = env->is_profiled ? env->trace : NULL};
+    const ph_ort_how     how = {.ep = &ph_ort_engine_of(&p->base)->ep,
+                                .n_eps = ph_ort_engine_of(&p->base)->ep.name != NULL,
+                                .is_lean = 1,
+                                .is_exact = env->is_exact,
+                                .trace = env->is_profiled ? env->trace : NULL};
     return ph_ort_session_open(&p->session, ph_ort_engine_of(&p->base)->ort, &model, &how, err);
 }
 

@@ -17,11 +17,13 @@
 typedef enum way { WAY_NONE, WAY_NAMED, WAY_CUDA, WAY_TENSORRT, WAY_CANN } way;
 
 static const struct row {
-    const char *name, *ort_name;
-    way         way;
-    const char *append, *plugin;
+    const char     *name, *ort_name;
+    ph_engine_class cls;
+    way             way;
+    const char     *append, *plugin;
 } rows[] = {
-#define PH_ORT_EP(name, ort_name, way, append, plugin) {name, ort_name, WAY_##way, append, plugin},
+#define PH_ORT_EP(name, ort_name, cls, way, append, plugin)                                                  \
+    {name, ort_name, PH_ENGINE_##cls, WAY_##way, append, plugin},
 #include "engine/ort/ort_ep.def"
 #undef PH_ORT_EP
 };
@@ -213,14 +215,29 @@ static ph_rc append_built_in(const ph_ort *o, ort_options *options, const struct
                        ep->name, err);
 }
 
+static const char *const kinds[] = {"cpu", "gpu",
+                                    "npu"}; /* as ORT numbers them, and as ph_engine_class does */
+
+static int kind_of(const char *name) {
+    for (int k = 0; k < 3; k++)
+        if (!strcasecmp(name, kinds[k])) return k;
+    return -1;
+}
+
+ph_engine_class ph_ort_ep_class(const ph_ort_ep *ep) {
+    const struct row *row = row_of(ep->name);
+    for (size_t i = 0; i < ep->n; i++)
+        if (!strcmp(ep->key[i], "device") && kind_of(ep->value[i]) >= 0)
+            return (ph_engine_class)kind_of(ep->value[i]);
+    return row ? row->cls : PH_ENGINE_CPU;
+}
+
 /* "device=gpu" picks among a plug-in's devices and is not the plug-in's own option. */
 static ph_rc take_device(ph_ort_ep *ep, int *kind, ph_err *err) {
-    static const char *const kinds[] = {"cpu", "gpu", "npu"};
     *kind = -1;
     for (size_t i = 0; i < ep->n; i++) {
         if (strcmp(ep->key[i], "device")) continue;
-        for (int k = 0; k < 3; k++)
-            if (!strcasecmp(ep->value[i], kinds[k])) *kind = k;
+        *kind = kind_of(ep->value[i]);
         if (*kind < 0)
             return PH_FAIL(err, PH_EUSAGE, "%s: device is cpu, gpu or npu, not '%.40s'", ep->name,
                            ep->value[i]);
@@ -316,8 +333,12 @@ int ph_ort_ep_at(ph_ort *o, size_t i, ph_ort_ep_state *out) {
         return 0;
     }
     const ph_ort_ep ep = {.name = out->name};
+    out->cls = ph_ort_ep_class(&ep);
     out->is_here =
         !(o ? ph_ort_ep_check(o, &ep, &err) : PH_FAIL(&err, PH_EMACHINE, "ONNX Runtime is not here"));
     snprintf(out->reason, sizeof out->reason, "%s", err.msg);
+    const ort_device *device[DEVICES_MAX];
+    for (int k = 0; k < 3 && out->is_here && !is_available(o, out->ort_name); k++)
+        if (devices_of(o, out->ort_name, k, device)) out->kinds |= 1u << k;
     return 1;
 }

@@ -11,9 +11,11 @@
 static const char good[] =
     "{\"pinhole_costs\":1,\"device\":{\"cpu\":\"one\",\"isa\":\"ref\",\"processors\":2},\"threads\":2,"
     "\"model\":\"0123456789abcdef0123456789abcdef\",\"options\":\"exact 0\",\"rounds\":3,\"costs\":["
-    "{\"stage\":\"see\",\"engine\":\"native\",\"release\":\"\",\"sizes\":{\"I\":4},\"us\":5.5,\"least\":5,"
+    "{\"stage\":\"see\",\"engine\":\"native\",\"release\":\"\",\"sizes\":{\"I\":4},\"holds\":7,\"us\":5.5,"
+    "\"least\":5,"
     "\"most\":6},"
-    "{\"stage\":\"see\",\"engine\":\"ort\",\"release\":\"1.32.0\",\"sizes\":{\"I\":4},\"us\":4,\"least\":4,"
+    "{\"stage\":\"see\",\"engine\":\"ort\",\"release\":\"1.32.0\",\"sizes\":{\"I\":4},\"holds\":7,\"us\":4,"
+    "\"least\":4,"
     "\"most\":4}]}";
 
 /* good with `from` made `to`. */
@@ -67,6 +69,9 @@ void test_costs_bad(void) {
         {"\"I\":4", "\"I\":99999999999", "a size of 99999999999", PH_EFORMAT},
         {"\"I\":4", "\"I\":1.5", "sizes.I", PH_EFORMAT},
         {"{\"I\":4}", "[4]", "sizes", PH_EFORMAT},
+        {"\"holds\":7", "\"holds\":-7", "costs[0].holds: -7 bytes", PH_EFORMAT},
+        {"\"holds\":7", "\"holds\":9000000000000", "costs[0].holds: 9000000000000 bytes", PH_EFORMAT},
+        {"\"holds\":7,", "", "costs[0].holds", PH_EFORMAT},
         {"5.5", "0", "costs[0].us: 0 microseconds are no time", PH_EFORMAT},
         {"5.5", "-1", "costs[0].us: -1 microseconds", PH_EFORMAT},
         {"5.5", "NaN", "costs[0].us: nan", PH_EFORMAT},
@@ -91,10 +96,10 @@ void test_costs_too_many(void) {
     ph_err          err = {0};
     int n = snprintf(text, sizeof text, "%.*s", (int)(strstr(good, "\"costs\":[") - good + 9), good);
     for (int i = 0; i <= PH_COSTS_MAX; i++)
-        n += snprintf(
-            text + n, sizeof text - (size_t)n,
-            "%s{\"stage\":\"see\",\"engine\":\"e%d\",\"release\":\"\",\"us\":1,\"least\":1,\"most\":1}",
-            i ? "," : "", i);
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "%s{\"stage\":\"see\",\"engine\":\"e%d\",\"release\":\"\",\"holds\":7,\"us\":1,"
+                      "\"least\":1,\"most\":1}",
+                      i ? "," : "", i);
     snprintf(text + n, sizeof text - (size_t)n, "]}");
     CHECK(ph_costs_read(&c, text, strlen(text), "costs.json", &err) == PH_ELIMIT);
     CHECK_SAY(strstr(err.msg, "more than 64 costs"), "%s", err.msg);

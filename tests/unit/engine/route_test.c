@@ -1,4 +1,5 @@
 /* route_test.c - the rule at its exact borders, and placements by measured times under a limit of memory. */
+#include "engine/ort/ort.h"
 #include "engine/route.h"
 
 #include "tests/unit/engine/engine_help.h"
@@ -337,4 +338,56 @@ void test_route_most(void) {
     again = r;
     CHECK(!ph_route_decide(&r, NULL, NULL, NULL) && !ph_route_decide(&again, NULL, NULL, NULL));
     CHECK(!memcmp(&r, &again, sizeof r));
+}
+
+/* ---- names of engines and their devices ---- */
+
+void test_route_names(void) {
+    static const struct {
+        const char     *name, *engine, *device;
+        ph_engine_class cls;
+        const char     *words; /* of the message, where it is none */
+    } rows[] = {
+        {"native", "native", NULL, PH_ENGINE_CPU, NULL},
+        {"ort", "ort", NULL, PH_ENGINE_CPU, NULL},
+        {"ort:cpu", "ort", "cpu", PH_ENGINE_CPU, NULL},
+        {"ort:cuda", "ort", "cuda", PH_ENGINE_GPU, NULL},
+        {"ort:TensorrtExecutionProvider", "ort", "TensorrtExecutionProvider", PH_ENGINE_GPU, NULL},
+        {"ort:qnn", "ort", "qnn", PH_ENGINE_NPU, NULL},
+        {"ort:cann", "ort", "cann", PH_ENGINE_NPU, NULL},
+        {"ort:openvino", "ort", "openvino", PH_ENGINE_CPU, NULL},
+        {"ort:openvino:gpu", "ort", "openvino:gpu", PH_ENGINE_GPU, NULL},
+        {"ort:openvino:npu", "ort", "openvino:npu", PH_ENGINE_NPU, NULL},
+        {"ort:unheard", "ort", "unheard", PH_ENGINE_CPU, NULL},
+        {"ort:", NULL, NULL, 0, "is an execution provider"},
+        {"ort:openvino:tpu", NULL, NULL, 0, "with cpu, gpu or npu behind it"},
+        {"ort:openvino:", NULL, NULL, 0, "with cpu, gpu or npu behind it"},
+        {"native:cuda", NULL, NULL, 0, "engine native runs on one device: leave out ':cuda'"},
+        {"steam", NULL, NULL, 0, "no engine 'steam'; known are native, ort"},
+        {"steam:cuda", NULL, NULL, 0, "no engine 'steam:cuda'"},
+        {"", NULL, NULL, 0, "no engine ''"},
+        {"or", NULL, NULL, 0, "no engine 'or'"},
+        {"orts", NULL, NULL, 0, "no engine 'orts'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const ph_engine_def *def;
+        const char          *device;
+        ph_engine_class      cls;
+        ph_err               err = {0};
+        ph_rc                rc = ph_engine_named(rows[i].name, &def, &device, &cls, &err);
+        CHECK_SAY(rc == (rows[i].words ? PH_EUSAGE : PH_OK), "%s: %s", rows[i].name, err.msg);
+        if (rows[i].words) {
+            CHECK_SAY(strstr(err.msg, rows[i].words), "%s: %s", rows[i].name, err.msg);
+            continue;
+        }
+        CHECK_SAY(!rc && !strcmp(def->name, rows[i].engine) && cls == rows[i].cls, "%s", rows[i].name);
+        CHECK_SAY(!device == !rows[i].device && (!device || !strcmp(device, rows[i].device)), "%s",
+                  rows[i].name);
+    }
+    char long_name[200] = "ort:";
+    memset(long_name + 4, 'x', 150);
+    const ph_engine_def *def;
+    const char          *device;
+    ph_engine_class      cls;
+    CHECK(ph_engine_named(long_name, &def, &device, &cls, NULL) == PH_EUSAGE);
 }

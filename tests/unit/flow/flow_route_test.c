@@ -264,3 +264,42 @@ void test_route_files(void) {
     ph_session_close(s);
     ph_model_close(m);
 }
+
+/* ---- devices ---- */
+
+void test_route_devices(void) {
+    ph_model          *m = fh_model(FH_PANEL);
+    ph_session        *s = NULL;
+    ph_err             e = {0};
+    heard              h = {0, ""};
+    const ph_log       log = {.write = hear, .arg = &h, .most = PH_LOG_WARN};
+    ph_session_options o = {.threads = 2, .engine_vision = "ort:cpu", .engine_bridge = "ort", .log = &log};
+    if (!m) return;
+    if (has_ort()) {
+        s = fh_session(m, &o); /* the same library by two names */
+        if (s)
+            CHECK(!strcmp(ph_session_engine(s, "vision"), "ort:cpu") &&
+                  !strcmp(ph_session_engine(s, "bridge"), "ort"));
+        if (s) CHECK(ph_session_holds(s, "vision") > 0 && !ph_session_holds(s, "language"));
+        CHECK_SAY(!h.n, "%s", h.line);
+        ph_session_close(s);
+    }
+    o.engine_vision = o.engine_bridge = "ort:nowhere";
+    s = fh_session(m, &o);
+    if (s) CHECK(!strcmp(ph_session_engine(s, "vision"), "native"));
+    CHECK_SAY(h.n == 1 && strstr(h.line, "engine ort:nowhere is not here, native runs its part"), "%s",
+              h.line);
+    ph_session_close(s);
+    o.is_engine_strict = 1;
+    CHECK(ph_session_open(&s, m, &o, &e) == PH_EMACHINE);
+    o.engine_language = "auto"; /* named, and beside it some that are not */
+    CHECK(ph_session_open(&s, m, &o, &e) == PH_EMACHINE);
+    o.is_engine_strict = 0;
+    h.n = 0;
+    s = fh_session(m, &o);
+    if (s) CHECK(!strcmp(ph_session_engine(s, "vision"), "native") && h.n == 1);
+    ph_session_close(s);
+    o.engine_vision = "ort:a name that is longer than any name is";
+    CHECK(ph_session_open(&s, m, &o, &e) == PH_EUSAGE);
+    ph_model_close(m);
+}
