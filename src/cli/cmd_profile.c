@@ -1,6 +1,7 @@
 /* cmd_profile.c - what the parts of a model take on each engine that is here, and where they go by that. */
 #include "cli/command.h"
 
+#include "measure/memory_peak.h"
 #include "measure/profile.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 typedef struct job {
     ph_cli             cli;
     ph_profile_options how;
-    const char        *size, *costs, *trace;
+    const char        *size, *costs, *trace, *peaks;
     int                is_saved;
     char               saved[4096];
     ph_profile         result;
@@ -72,6 +73,17 @@ static json_t *kinds_json(const ph_costs *c) {
     return a;
 }
 
+static json_t *peaks_json(const ph_plan *p) {
+    ph_memory_peak peaks[PH_N_MEMORY_PEAKS];
+    json_t        *o = json_object();
+    ph_memory_peaks(p, peaks);
+    for (int i = 0; i < PH_N_MEMORY_PEAKS; i++)
+        json_object_set_new(o, peaks[i].kind,
+                            json_pack("{sI ss}", "bytes", (json_int_t)peaks[i].bytes, "phase",
+                                      ph_phase_name[peaks[i].phase]));
+    return o;
+}
+
 static void print_json(const job *j) {
     const ph_profile  *p = &j->result;
     const ph_cost_key *k = &p->costs.key;
@@ -81,6 +93,7 @@ static void print_json(const job *j) {
                   p->costs.rounds, "prompt", p->prompt, "steps", p->steps, "costs", costs_json(&p->costs),
                   "kinds", kinds_json(&p->costs), "route", ph_cli_route_json(&p->route), "saved",
                   *j->saved ? ph_cli_text_json(j->saved, strlen(j->saved)) : json_null());
+    json_object_set_new(o, "peaks", peaks_json(&p->plan));
     json_object_set_new(o, "model", ph_cli_text_json(j->how.model, strlen(j->how.model)));
     if (p->image_width)
         json_object_set_new(o, "picture",
@@ -103,6 +116,17 @@ static void print_kinds(const ph_costs *c, const ph_cost *of) {
     }
 }
 
+static void print_peaks(const ph_plan *p) {
+    ph_memory_peak peaks[PH_N_MEMORY_PEAKS];
+    char           about[96];
+    ph_memory_peaks(p, peaks);
+    printf("\npeaks of memory, by the plan of that placement for %d tokens of context:\n", p->load.context);
+    for (int i = 0; i < PH_N_MEMORY_PEAKS; i++) {
+        snprintf(about, sizeof about, "in %s: %s", ph_phase_name[peaks[i].phase], peaks[i].what);
+        ph_cli_print_size(peaks[i].kind, peaks[i].bytes, about);
+    }
+}
+
 static void print_text(const job *j) {
     const ph_profile *p = &j->result;
     const ph_costs   *c = &p->costs;
@@ -121,6 +145,7 @@ static void print_text(const job *j) {
     printf("\n--engine auto places the parts by these times%s:\n",
            j->is_saved ? "" : ", once --save-costs keeps them");
     ph_cli_print_route(stdout, &p->route);
+    print_peaks(&p->plan);
     if (*j->saved) printf("\nkept in %s\n", j->saved);
 }
 
@@ -140,9 +165,12 @@ static ph_rc work(job *j, ph_err *err) {
     PH_TRY(settle(j, err));
     if (j->costs) PH_TRY(ph_file_may_replace(j->costs, err)); /* before it takes its time */
     if (j->trace) PH_TRY(ph_file_may_replace(j->trace, err));
+    if (j->peaks) PH_TRY(ph_memory_may_draw(j->peaks, err));
+    if (j->peaks) PH_TRY(ph_file_may_replace(j->peaks, err));
     PH_TRY(ph_profile_run(&j->result, &j->how, err));
     PH_TRY(save(j, err));
     if (j->trace) PH_TRY(ph_profile_write_trace(j->result.span, j->result.n_spans, j->trace, err));
+    if (j->peaks) PH_TRY(ph_memory_draw(&j->result.plan, j->peaks, err));
     if (j->cli.is_json)
         print_json(j);
     else
@@ -163,6 +191,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          PH_OPTION_TEXT, &j.costs},
         {"--trace", 0, "FILE", "write the timeline of a question, as a Chrome trace", PH_OPTION_TEXT,
          &j.trace},
+        {"--peaks", 0, "FILE", "draw memory by kind and phase: a .svg, or a .dot for Graphviz",
+         PH_OPTION_TEXT, &j.peaks},
         {0},
     };
     int is_over;
@@ -189,7 +219,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
 const ph_command ph_command_profile = {
     .name = "profile",
     .summary = "what the parts take on each engine, and where they run best",
-    .usage = "[MODEL] [--image FILE] [--save-costs [--costs FILE]] [--trace FILE]",
+    .usage = "[MODEL] [--image FILE] [--save-costs [--costs FILE]] [--trace FILE] [--peaks FILE]",
     .about = "Runs the parts of a model (vision, bridge, language) on every engine that is here and can take "
              "them, "
              "in turns, and\n"
