@@ -17,7 +17,6 @@
  */
 #include "flow/session.h"
 
-#include "base/file.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -44,92 +43,6 @@ typedef struct placing {
     int                  has_news;                   /* one was tried since the router was asked */
 } placing;
 
-/* ---- the question ---- */
-
-/* Visual tokens of the load's picture, tiles or patches of it. */
-static ph_rc picture(const ph_session *s, ph_syms *tiles, size_t *tokens, ph_err *err) {
-    const ph_model *m = s->model;
-    ph_tile_layout  l;
-    *tiles = (ph_syms){{0}};
-    *tokens = 0;
-    if (!m->vision) return PH_OK;
-    if (m->spec.n_mels) {
-        tiles->at[PH_SYM_I] = 1;
-        *tokens = (size_t)m->spec.bridge.tokens_per_tile;
-        return PH_OK;
-    }
-    PH_TRY(ph_recipe_layout(&l, &s->recipe, s->how.image_width, s->how.image_height, err));
-    tiles->at[l.n_patches ? PH_SYM_N : PH_SYM_I] = l.n_patches ? l.n_patches : l.n_tiles;
-    *tokens = (size_t)ph_spec_tokens(&m->spec, &l);
-    return PH_OK;
-}
-
-ph_rc ph_session_cost_sizes(const ph_session *s, ph_syms out[PH_N_COST_STAGES], ph_err *err) {
-    size_t tokens;
-    PH_TRY(picture(s, &out[PH_COST_SEE], &tokens, err));
-    out[PH_COST_BRIDGE] = out[PH_COST_SEE];
-    if (s->model->cross) tokens = 0; /* beside the rows */
-    tokens += PH_ROUTE_TEXT_TOKENS;
-    size_t most = s->how.context > 2 ? (size_t)s->how.context - 2 : 1; /* a token is answered, and one more */
-    out[PH_COST_PREFILL] = out[PH_COST_STEP] = (ph_syms){{0}};
-    out[PH_COST_PREFILL].at[PH_SYM_R] = (int64_t)(tokens < most ? tokens : most);
-    out[PH_COST_STEP].at[PH_SYM_R] = 1;
-    out[PH_COST_PREFILL].at[PH_SYM_S] = out[PH_COST_STEP].at[PH_SYM_S] = 1;
-    return PH_OK;
-}
-
-ph_rc ph_session_cost_key(const ph_session *s, ph_cost_key *out, ph_err *err) {
-    const ph_session_options *h = &s->how;
-    const ph_graph           *g[PH_N_PARTS];
-    memset(out, 0, sizeof *out);
-    for (int i = 0; i < PH_N_PARTS; i++) g[i] = ph_part_graph(s->model, (ph_part)i);
-    ph_cost_key_device(out, s->isa, h->threads);
-    snprintf(out->options, sizeof out->options, "exact %d, rows8 %d, unfused %x, kv %s", h->is_exact,
-             h->is_rows8, h->unfused, ph_dtype_name(h->kv_dtype));
-    return ph_graph_fingerprint(g, PH_N_PARTS, out->model, err);
-}
-
-/* ---- measured times ---- */
-
-static void use_if_same(placing *p, const ph_costs *c, const char *path, const ph_cost_key *now) {
-    char differs[300];
-    if (ph_cost_key_same(&c->key, now, differs, sizeof differs))
-        p->costs = c;
-    else
-        ph_log_say(p->s->how.log, PH_LOG_WARN, "measured times in %s are not used: %s", path, differs);
-}
-
-/* A file that is damaged is an error: whoever left parts to it would not know.  One of another device or
- * version holds no times of this one. */
-static ph_rc read_costs(placing *p, const char *path, const ph_cost_key *now, ph_err *err) {
-    ph_err why = {0};
-    p->read = malloc(sizeof *p->read);
-    if (!p->read) return PH_FAIL(err, PH_ENOMEM, "a table of %d costs", PH_COSTS_MAX);
-    ph_rc rc = ph_costs_open(p->read, path, &why);
-    if (!rc) use_if_same(p, p->read, path, now);
-    if (!rc) return PH_OK;
-    if (rc == PH_EUNSUP) {
-        ph_log_say(p->s->how.log, PH_LOG_WARN, "measured times are not used: %s", why.msg);
-        return PH_OK;
-    }
-    if (err) *err = why;
-    return ph_note(err, rc, "while reading measured times, which `pinhole profile --save-costs` makes anew");
-}
-
-static ph_rc find_costs(placing *p, ph_err *err) {
-    const ph_session_options *h = &p->s->how;
-    char                      place[4096];
-    ph_cost_key               now;
-    PH_TRY(ph_session_cost_key(p->s, &now, err));
-    if (h->measured) {
-        use_if_same(p, h->measured, "memory", &now);
-        return PH_OK;
-    }
-    if (h->costs) return read_costs(p, h->costs, &now, err);
-    if (ph_costs_place(place, sizeof place, &now, 0, NULL) || !ph_path_is_there(place)) return PH_OK;
-    return read_costs(p, place, &now, err);
-}
-
 /* ---- what an engine says of a part ---- */
 
 static double estimate(const placing *p, size_t e, ph_part part, const ph_syms *syms) {
@@ -144,7 +57,7 @@ static double estimate_stage(const placing *p, size_t e, ph_cost_stage stage, co
     if (stage != PH_COST_PREFILL || !p->s->model->cross) return us;
     ph_syms fill = {{0}}; /* the prompt waits for the pictures' keys too */
     size_t  tokens = 0;
-    if (!picture(p->s, &fill, &tokens, NULL)) {
+    if (!ph_session_picture(p->s, &fill, &tokens, NULL)) {
         fill = (ph_syms){{0}};
         fill.at[PH_SYM_R] = (int64_t)tokens;
         us += estimate(p, e, PH_PART_CROSS, &fill);
@@ -379,7 +292,7 @@ static ph_rc put(placing *p, ph_err *err) {
     ph_route *r = &p->s->route;
     r->memory_max = p->s->how.memory_max;
     PH_TRY(ph_session_cost_sizes(p->s, p->size, err));
-    PH_TRY(find_costs(p, err));
+    PH_TRY(ph_session_costs(p->s, &p->costs, &p->read, err));
     for (size_t k = 0; k < PLACED; k++)
         if (ph_part_graph(p->s->model, first_graph[k])) p->graph[r->n_parts++] = first_graph[k];
     for (size_t i = 0; i < r->n_parts; i++) r->part[i].asked = -1;

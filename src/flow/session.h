@@ -166,6 +166,12 @@ ph_rc ph_part_engine(ph_session *s, const char *name, ph_engine **out, ph_err *e
  */
 ph_rc ph_engine_absent(ph_session *s, const char *name, const ph_err *why, ph_err *err);
 
+/* flow_costs.c: tiles or patches of the load's picture, or of a stretch of sound, and its visual tokens. */
+ph_rc ph_session_picture(const ph_session *s, ph_syms *tiles, size_t *tokens, ph_err *err);
+/* Measured times that hold here: *out, or NULL.  *owned (or NULL) is the caller's to free, also after an
+ * error. Errors: those of a file that is damaged, or was named and is not there. */
+ph_rc ph_session_costs(const ph_session *s, const ph_costs **out, ph_costs **owned, ph_err *err);
+
 /* flow_route.c: engine_name of the parts that are left to the router. */
 ph_rc ph_session_place(ph_session *s, ph_err *err);
 
