@@ -170,7 +170,8 @@ typedef struct pinhole_session_options {
     int         kv;                              /* a pinhole_kv: the type of the cached keys and values */
     int         alpha;                           /* a pinhole_alpha */
     uint64_t    pixels_max;                      /* larger pictures are refused; 0: 100 million */
-    const char *engine_vision, *engine_language; /* NULL: "native"; "auto": the one that suits */
+    const char *engine_vision, *engine_language; /* NULL: "native"; "auto": the one that suits,
+                                                  * by times that `pinhole profile` kept, or a rule */
     const char *isa;                             /* instruction set at most ("ref", "avx2"); NULL: the best */
     /* Lines for a human; called in the thread that uses the session.  line lives for the call.  NULL: silent.
      */

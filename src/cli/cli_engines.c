@@ -26,8 +26,9 @@ static void add_table(json_t *engines, unsigned features) {
         ph_err why = {0};
         int    is_here = !e->probe(&why);
         snprintf(what, sizeof what, "kernels %s", ph_kernels_isa(features));
-        json_array_append_new(engines,
-                              row(e->name, is_here, strcmp(e->name, "native") ? NULL : what, why.msg));
+        json_t *o = row(e->name, is_here, strcmp(e->name, "native") ? NULL : what, why.msg);
+        json_object_set_new(o, "class", json_string(ph_engine_class_name(e->cls)));
+        json_array_append_new(engines, o);
     }
 }
 
@@ -57,6 +58,7 @@ static void add_ort(json_t *o) {
         json_object_set_new(e, "release", json_string(lib.release));
         json_object_set_new(e, "path", ph_cli_text_json(lib.path, strlen(lib.path)));
     }
+    json_object_set_new(e, "class", json_string(ph_engine_class_name(ph_engine_ort.cls)));
     json_array_append_new(json_object_get(o, "engines"), e);
     json_object_set_new(o, "providers", providers(ort));
     ph_ort_close(ort);

@@ -322,14 +322,10 @@ static void set_part(placing *p, ph_part part, int e) {
     ph_part_most(p->s, part, &r->max);
 }
 
-/* Try those of a placement that were not; *is_new: there were such. */
-static ph_rc try_all(placing *p, const int *engine, int *is_new, ph_err *err) {
-    *is_new = 0;
-    for (size_t i = 0; i < p->s->route.n_parts; i++) {
-        if (p->is_tried[engine[i]]) continue;
-        *is_new = 1;
-        PH_TRY(try_engine(p, (size_t)engine[i], err));
-    }
+/* Try those of a placement that were not. */
+static ph_rc try_all(placing *p, const int *engine, ph_err *err) {
+    for (size_t i = 0; i < p->s->route.n_parts; i++)
+        if (!p->is_tried[engine[i]]) PH_TRY(try_engine(p, (size_t)engine[i], err));
     return PH_OK;
 }
 
@@ -362,36 +358,32 @@ static ph_rc least_of(placing *p, const int *engine, size_t *out, ph_err *err) {
     return PH_OK;
 }
 
-/* The session's plan as it would be with these.  PH_ECANCEL: one of them was tried only now, so that the
- * question is another one. */
+/* The session's plan as it would be with these.  Where one that is tried only now takes no part, the plan is
+ * of no use, and the router is asked anew. */
 static ph_rc plan_bytes(void *arg, const int *engine, size_t *out, ph_err *err) {
     placing *p = arg;
-    int      is_new;
     PH_TRY(least_of(p, engine, out, err));
     if (*out > p->s->how.memory_max) return PH_OK;
-    PH_TRY(try_all(p, engine, &is_new, err));
-    if (is_new) return PH_FAIL(err, PH_ECANCEL, "an engine was tried");
+    PH_TRY(try_all(p, engine, err));
     PH_TRY(plan_of(p, engine, out, err));
     for (size_t e = 0; e < p->s->route.n_engines && !p->s->is_plan_only; e++)
         if (!is_in(p, engine, e)) *out += p->grew[e];
     return PH_OK;
 }
 
-/* Ask the router until all that it chose was tried. */
+/* Ask the router until it knows of all that it chose. */
 static ph_rc decide(placing *p, ph_err *err) {
     ph_route *r = &p->s->route;
     ph_err    why;
-    ph_rc     rc, rc_try = PH_OK;
+    ph_rc     rc;
     do {
-        int engine[PH_ROUTE_PARTS], is_new;
+        int engine[PH_ROUTE_PARTS];
         p->has_news = 0;
         why = (ph_err){0};
         rc = ph_route_decide(r, plan_bytes, p, &why);
-        if (rc) continue;
         for (size_t i = 0; i < r->n_parts; i++) engine[i] = r->part[i].engine;
-        rc_try = try_all(p, engine, &is_new, &why);
-    } while (p->has_news && !rc_try && (!rc || rc == PH_ECANCEL));
-    if (!rc) rc = rc_try;
+        if (!rc) rc = try_all(p, engine, &why);
+    } while (p->has_news && (!rc || rc == PH_EBUDGET));
     if (rc && err) *err = why;
     return rc;
 }

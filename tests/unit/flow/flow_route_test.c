@@ -253,6 +253,11 @@ void test_route_files(void) {
     CHECK(!ph_costs_write(&other, path, &e));
     CHECK(!plan(m, o, &r, &h, &e) && r.is_measured && !strcmp(on(&r, "vision"), "native"));
     if (has_ort()) CHECK_SAY(h.n == 1 && strstr(h.line, "they are of release 0.1, this is "), "%s", h.line);
+    /* When a session is opened, what its time is worth is known only once it was chosen. */
+    const ph_session_options run = {AUTO, .measured = &other, .threads = 2};
+    ph_session              *routed = fh_session(m, &run);
+    if (routed) CHECK(!strcmp(ph_session_engine(routed, "vision"), "native"));
+    ph_session_close(routed);
     write_text(path, "{\"pinhole_costs\":2}");
     CHECK(!plan(m, o, &r, &h, &e) && !r.is_measured);
     CHECK_SAY(h.n == 1 && strstr(h.line, "costs of version 2"), "%s", h.line);
