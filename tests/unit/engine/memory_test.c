@@ -158,6 +158,24 @@ static void program_that_borrows(eh_run *r, const ph_graph *g, const eh_lm *m, i
     CHECK(def->compile(r->engine, g, &how, &b.program, NULL) == PH_EUSAGE);
 }
 
+/* An output that is made in the caller's memory: the same bits, and the program's own stays as it is. */
+static void output_that_is_lent(eh_run *r, int logits, size_t vocab, const float *want) {
+    const ph_engine_def *def = r->engine->def;
+    float               *own = def->buffer(r->program, logits), *lent = calloc(vocab, sizeof *lent);
+    size_t               n_same = 0;
+    ph_syms              syms = eh_syms(LEND_ROWS, 1, LEND_VISUAL, 0, 0);
+    memset(own, 0, vocab * sizeof *own);
+    CHECK(!def->lend(r->program, logits, lent, NULL) && def->buffer(r->program, logits) == lent);
+    eh_go(r, syms);
+    eh_same(lent, want, vocab, "an output lent");
+    CHECK(!def->lend(r->program, logits, NULL, NULL) && def->buffer(r->program, logits) == own);
+    for (size_t i = 0; i < vocab; i++) n_same += own[i] == want[i];
+    CHECK_SAY(n_same < vocab, "the program's own buffer was written as well");
+    eh_go(r, syms);
+    eh_same(own, want, vocab, "an output given back");
+    free(lent);
+}
+
 /* Visual tokens from the caller's own memory, not copied, against the same through the program's buffer. */
 void test_memory_lend(void) {
     enum { N = LEND_ROWS, V = LEND_VISUAL };
@@ -189,8 +207,10 @@ void test_memory_lend(void) {
         eh_same(def->buffer(r.program, logits), kept, (size_t)m.vocab, "lent");
         program_that_borrows(&r, g, &m, a, value, visual, kept, kv);
         CHECK(!def->lend(r.program, value, NULL, NULL) && def->buffer(r.program, value) == own);
-        CHECK(def->lend(r.program, logits, visual, NULL) == PH_EUSAGE &&
+        CHECK(def->lend(r.program, ph_graph_find(g, "hidden.0"), visual, NULL) == PH_EUSAGE &&
               def->lend(r.program, -1, visual, NULL) == PH_EUSAGE);
+        memcpy(own, visual, sizeof visual);
+        output_that_is_lent(&r, logits, (size_t)m.vocab, kept);
     }
     eh_close(&r);
     ph_kv_close(kv);
