@@ -31,6 +31,12 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     h->threads = or_else(h->threads, ph_cpu_count());
     h->context = or_else(h->context, own < 4096 ? own : 4096);
     h->sequences = or_else(h->sequences, 1);
+    if (!s->model->vision || h->beside < 0) h->beside = 0; /* nothing is seen */
+    if (h->beside > PH_PEERS_MAX)
+        return PH_FAIL(err, PH_EUSAGE, "%d turns beside each other; at most %d", h->beside, PH_PEERS_MAX);
+    h->see_threads = or_else(h->see_threads, h->threads / 2);
+    if (h->see_threads >= h->threads) h->see_threads = h->threads - 1;
+    if (h->see_threads < 1) h->see_threads = 1;
     h->chunk = or_else(h->chunk, 512);
     h->tiles = or_else(h->tiles, 4);
     h->images = h->images > 0 ? h->images : 1;
@@ -114,10 +120,14 @@ static ph_rc stand_in(ph_session *s, const ph_engine_def **def, ph_err *err) {
     return find_engine("native", def, err);
 }
 
-/* The engine called `name`, opened once however many parts ask for it. */
-static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
+static ph_threads *crew_of(const ph_session *s, ph_part part) {
+    return s->see_threads && ph_part_sees(part) ? s->see_threads : s->threads;
+}
+
+/* The engine called `name`, opened once however many parts of a crew ask for it. */
+static ph_rc open_engine(ph_session *s, ph_part part, const char *name, ph_engine **out, ph_err *err) {
     const ph_engine_def *def;
-    const ph_engine_env  env = {.threads = s->threads,
+    const ph_engine_env  env = {.threads = crew_of(s, part),
                                 .kernels = &s->kernels,
                                 .trace = s->trace,
                                 .is_deterministic = 1,
@@ -127,7 +137,7 @@ static ph_rc open_engine(ph_session *s, const char *name, ph_engine **out, ph_er
     PH_TRY(find_engine(name, &def, err));
     PH_TRY(stand_in(s, &def, err));
     for (int i = 0; i < PH_N_PARTS; i++)
-        if (s->engine[i] && s->engine[i]->def == def) {
+        if (s->engine[i] && s->engine[i]->def == def && crew_of(s, i) == env.threads) {
             *out = s->engine[i];
             return PH_OK;
         }
@@ -160,7 +170,7 @@ static ph_rc compile(ph_session *s, ph_part part, const ph_graph *g, const char 
     ph_ready *r = &s->part[part];
     *r = (ph_ready){.graph = g, .max = max};
     PH_TRY(find_taps(s, r, err));
-    PH_TRY(open_engine(s, engine, &s->engine[part], err));
+    PH_TRY(open_engine(s, part, engine, &s->engine[part], err));
     r->engine = s->engine[part];
     const ph_compile how = {.max = max, .tap = r->tap, .n_taps = r->n_taps, .is_plan_only = s->is_plan_only};
     ph_mem           before, after;
@@ -231,6 +241,15 @@ static ph_rc compile_all(ph_session *s, ph_err *err) {
     return compile(s, PH_PART_CROSS, m->cross, s->how.engine_language, rows, err);
 }
 
+/* One crew, or one a side where both run at a time. */
+static ph_rc open_crews(ph_session *s, ph_err *err) {
+    const ph_session_options *h = &s->how;
+    if (!h->beside) return ph_threads_open(&s->threads, h->threads, err);
+    int rest = h->threads - h->see_threads;
+    PH_TRY(ph_threads_open(&s->see_threads, h->see_threads, err));
+    return ph_threads_open(&s->threads, rest < 1 ? 1 : rest, err);
+}
+
 /* All but memory: what a plan needs. */
 static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o, ph_err *err) {
     unsigned features;
@@ -240,7 +259,7 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     PH_TRY(ph_kernels_features(s->how.isa, &features, err));
     ph_kernels_init(&s->kernels, features);
     s->isa = ph_kernels_isa(features);
-    PH_TRY(ph_threads_open(&s->threads, s->how.threads, err));
+    PH_TRY(open_crews(s, err));
     PH_TRY(ph_trace_open(&s->trace, 4096, err));
     PH_TRY(compile_all(s, err));
     s->kv_spec = (ph_kv_spec){.layer = m->kv_layer,
@@ -276,6 +295,7 @@ static void close_ready(ph_session *s) {
         if (e) e->def->close(e);
     }
     ph_threads_close(s->threads);
+    ph_threads_close(s->see_threads);
     ph_trace_close(s->trace);
 }
 
@@ -297,12 +317,13 @@ static ph_rc room(ph_session *s, ph_err *err) {
         if (!s->part[i].program) continue;
         PH_TRY(s->part[i].engine->def->need(s->part[i].program, &s->part[i].max, &need, &bytes, err));
         bytes = ph_round_up(bytes, PH_ALIGN);
-        int is_see = i == PH_PART_VISION || i == PH_PART_BRIDGE;
+        int is_see = ph_part_sees(i);
         if (!is_see && bytes > s->scratch_bytes) s->scratch_bytes = bytes;
         if (is_see && ph_add_over(see, bytes, &see))
             return PH_FAIL(err, PH_ELIMIT, "the vision part wants more memory than an address can name");
     }
-    if (see > s->scratch_bytes) s->scratch_bytes = see;
+    if (s->how.beside) PH_TRY(ph_region_open(&s->see_scratch, see, err));
+    if (!s->how.beside && see > s->scratch_bytes) s->scratch_bytes = see;
     PH_TRY(ph_region_open(&s->scratch, s->scratch_bytes, err));
     PH_TRY(ph_kv_open(&s->kv, &s->kv_spec, err));
     return s->model->cross ? ph_kv_open(&s->cross, &s->cross_spec, err) : PH_OK;
@@ -330,6 +351,7 @@ void ph_session_close(ph_session *s) {
     ph_kv_close(s->kv);
     if (s->cross) ph_kv_close(s->cross);
     ph_region_close(&s->scratch);
+    ph_region_close(&s->see_scratch);
     free(s);
 }
 
@@ -342,7 +364,8 @@ static int fits(const ph_syms *small, const ph_syms *large) {
 ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *err) {
     ph_ready                   *r = &s->part[part];
     const struct ph_engine_def *def = r->engine->def;
-    ph_bind                     b = {.memory = s->scratch.at, .bytes = s->scratch.bytes};
+    const ph_region            *scratch = s->how.beside && ph_part_sees(part) ? &s->see_scratch : &s->scratch;
+    ph_bind                     b = {.memory = scratch->at, .bytes = scratch->bytes};
     ph_need                     need;
     size_t                      before = 0;
     if (r->is_bound && fits(syms, &r->bound)) return PH_OK;
@@ -350,7 +373,7 @@ ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *er
         ph_ready *v = &s->part[PH_PART_VISION];
         PH_TRY(v->engine->def->need(v->program, &v->max, &need, &before, err));
         before = ph_round_up(before, PH_ALIGN);
-        b.memory = (unsigned char *)s->scratch.at + before;
+        b.memory = (unsigned char *)scratch->at + before;
         b.bytes -= before;
     }
     if (r->graph == s->model->language) b.kv = s->kv;
@@ -384,7 +407,32 @@ ph_trace *ph_session_trace(ph_session *s) {
     return s->trace;
 }
 uint64_t ph_session_barriers(const ph_session *s) {
-    return ph_threads_barriers(s->threads);
+    return ph_threads_barriers(s->threads) + (s->see_threads ? ph_threads_barriers(s->see_threads) : 0);
+}
+int ph_session_beside(const ph_session *s) {
+    return s->how.beside;
+}
+int ph_session_threads(const ph_session *s, int is_seeing) {
+    return ph_threads_count(crew_of(s, is_seeing ? PH_PART_VISION : PH_PART_LANGUAGE));
+}
+
+size_t ph_session_features_rows(const ph_session *s) {
+    if (!s->model->vision) return 0;
+    return s->model->cross ? ph_cross_capacity(s) : (size_t)s->how.context;
+}
+size_t ph_session_features_bytes(const ph_session *s) {
+    return ph_session_features_rows(s) * s->d_visual * sizeof(float);
+}
+
+ph_rc ph_session_weights(const ph_session *s, int is_seeing, size_t *out, ph_err *err) {
+    *out = 0;
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        ph_need need = {0};
+        if (!s->part[i].program || ph_part_sees(i) != !!is_seeing) continue;
+        PH_TRY(ph_engine_weigh(s->part[i].graph, &need, err));
+        *out += need.weights;
+    }
+    return PH_OK;
 }
 const char *ph_session_isa(const ph_session *s) {
     return s->isa;
