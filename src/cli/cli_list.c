@@ -36,7 +36,7 @@ typedef struct work {
     const ph_cli_list *how;
     const char        *name;
     line              *line; /* [n] those that are not blank */
-    size_t             n, failed;
+    size_t             n, answered;
 } work;
 
 static const char *const keys[] = {"prompt", "image", "tokens", "id"};
@@ -180,7 +180,7 @@ static int done(void *arg, size_t index, ph_rc rc, const ph_answer *a, const ph_
         add_answer(o, a);
     else
         json_object_set_new(o, "error", error_json(rc, err));
-    w->failed += !a;
+    w->answered += a != NULL;
     let_go(l);
     ph_cli_print_json(o);
     return fflush(stdout) != 0 || atomic_load(w->how->question.cancel); /* nobody listens, or wants more */
@@ -211,7 +211,7 @@ static ph_rc split(work *w, const char *text, size_t n, ph_err *err) {
 
 static void print_stats(const work *w, const ph_many_report *r) {
     fprintf(stderr, "\n%zu questions, %zu without an answer, in %.1f ms: %zu serial, %zu double", w->n,
-            w->failed, r->wall_ms, r->n_serial, r->n_double);
+            w->n - w->answered, r->wall_ms, r->n_serial, r->n_double);
     if (r->n_double)
         fprintf(stderr, "; at last %d thread%s saw and %d answered\n", r->see_threads,
                 r->see_threads == 1 ? "" : "s", r->threads);
@@ -252,6 +252,6 @@ ph_rc ph_cli_run_list(const ph_cli *c, const ph_cli_list *how, ph_err *err) {
         json_decref(w.line[i].id);
     }
     free(w.line);
-    if (rc || !w.failed) return rc;
-    return PH_FAIL(err, PH_EVERDICT, "%zu of %zu questions were not answered", w.failed, w.n);
+    if (rc || w.answered == w.n) return rc;
+    return PH_FAIL(err, PH_EVERDICT, "%zu of %zu questions were not answered", w.n - w.answered, w.n);
 }

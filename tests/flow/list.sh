@@ -29,6 +29,7 @@ fails() { # STATUS WORDS ARGUMENTS...: one message that holds the words, and no 
     cat "$D/out" "$D/err"
     return 1
 }
+holds() { jq -e -s "$1" "$D/all" > /dev/null; } # of all answers
 short() { jq -c '[.line, .id, .text, .ids, .prompt_tokens, .image_tokens, .stop, .error.code]' "$@"; }
 
 # ---- the same answers
@@ -141,6 +142,23 @@ ok "another way" fails 2 "--pipeline takes serial, double or auto, not 'both'" -
 ok "without a list" fails 2 "are for a --list" -p x --pipeline serial
 ok "threads without a list" fails 2 "are for a --list" -p x --see-threads 1
 ok "no threads" fails 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
+
+# ---- an interrupt, when the second answer has begun to come
+for ((i = 0; i < 6; i++)); do echo '{"prompt": "describe", "image": "examples/panel1.png"}'; done > "$D/q"
+for how in serial double; do
+    : > "$D/all"
+    "$PINHOLE" run --list "$D/q" --pipeline $how --ignore-eos -n 430 -t 2 > "$D/all" 2> "$D/err" &
+    pid=$!
+    while [ ! -s "$D/all" ] && kill -0 $pid 2> /dev/null; do sleep 0.02; done
+    kill -INT $pid 2> /dev/null
+    wait $pid
+    rc=$?
+    # On a fast machine all may be said before the signal comes: then there is nothing to see.
+    [ $rc = 0 ] && [ "$(grep -c '"stop":"length"' "$D/all")" = 6 ] && continue
+    ok "interrupted, $how: status" [ $rc = 1 ]
+    ok "interrupted, $how: lines are whole" holds '. as $l | ([range($l | length) | $l[.].line == . + 1] | all) and ([$l[] | select(.text) | .stop] | last == "cancel")'
+    ok "interrupted, $how: the others" holds '[.[] | select(.error) | .error.code == "ECANCEL"] | all'
+done
 
 # ---- 200 pictures of 200 sizes
 
