@@ -258,6 +258,98 @@ void test_pipeline_repeats(void) {
     ph_model_close(m);
 }
 
+/* What a slot had borrowed is gone when the other is filled anew: it is not taken for seen. */
+void test_pipeline_stale(void) {
+    static const sh_ask asks[] = {{"scene.png", "What is it?"},
+                                  {"second.png", "What is it?"},
+                                  {"second.png", "And the colours?"}, /* reads the rows of the one before */
+                                  {"odd_aspect.png", "What is it?"},  /* in their place */
+                                  {"second.png", "Once more?"}};
+    static sh_list      l, base;
+    ph_model           *m = sh_model(SH_SET "vlm_llava15");
+    if (!m) return;
+    sh_open(&base, asks, 5);
+    sh_one_by_one(&base, m, &(ph_session_options){.threads = 1});
+    for (int i = 0; i < 5; i++) {
+        sh_open(&l, asks, 5);
+        sh_pipeline(&l, m, &(ph_session_options){.threads = 2, .beside = 2});
+        sh_same(&base, &l, "stale");
+        sh_close(&l);
+    }
+    sh_close(&base);
+    ph_model_close(m);
+}
+
+/* While question 1 reads the rows of question 0's picture, the next picture has a while to be put there. */
+typedef struct greed {
+    atomic_int n_seen, is_said, is_over;
+    sh_list   *list;
+} greed;
+
+static void count(void *arg, const char *value, const float *data, const ph_shape *shape,
+                  const ph_syms *syms) {
+    greed *g = arg;
+    (void)value, (void)data, (void)shape, (void)syms;
+    atomic_fetch_add(&g->n_seen, 1);
+}
+
+static void linger(void *arg, const char *value, const float *data, const ph_shape *shape,
+                   const ph_syms *syms) {
+    greed   *g = arg;
+    uint64_t end = ph_clock_ns() + UINT64_C(400000000);
+    (void)value, (void)data, (void)shape, (void)syms;
+    if (!atomic_load(&g->is_said) || atomic_exchange(&g->is_over, 1)) return;
+    while (atomic_load(&g->n_seen) < 2 && ph_clock_ns() < end) continue;
+}
+
+static int told(void *arg, size_t index, ph_rc rc, const ph_answer *a, const ph_err *err) {
+    greed *g = arg;
+    atomic_store(&g->is_said, 1);
+    return sh_done(g->list, index, rc, a, err);
+}
+
+static int given(void *arg, size_t index, const ph_question **q, ph_err *err) {
+    return sh_next(((greed *)arg)->list, index, q, err);
+}
+
+/* A text in front of the picture: the cache holds nothing of it. */
+static void turn_about(sh_list *l, size_t i, const ph_model *m) {
+    static char raw[256];
+    snprintf(raw, sizeof raw, "Look at this: %s What is there?", m->spec.image_marker);
+    l->q[i].raw = raw;
+}
+
+void test_pipeline_holds(void) {
+    static const sh_ask     asks[] = {{"scene.png", "What is in the image?"},
+                                      {"scene.png", "Say what is here:"},
+                                      {"odd_aspect.png", "What is it?"}};
+    static sh_list          l, base;
+    greed                   g = {.list = &l};
+    const ph_session_tap    taps[] = {{"bridge", "visual", count, &g}, {"language", "hidden.0", linger, &g}};
+    const ph_pipeline_calls calls = {given, told, &g};
+    ph_err                  e = {0};
+    ph_model               *m = sh_model(SH_SET "vlm_llava15");
+    ph_session             *s =
+        sh_session(m, &(ph_session_options){.threads = 2, .beside = 2, .chunk = 6, .tap = taps, .n_taps = 2});
+    ph_pipeline *p = NULL;
+    if (s && !ph_pipeline_open(&p, s, &e)) {
+        sh_open(&base, asks, 3);
+        turn_about(&base, 1, m);
+        sh_one_by_one(&base, m, &(ph_session_options){.threads = 1});
+        sh_open(&l, asks, 3);
+        turn_about(&l, 1, m);
+        CHECK(!ph_pipeline_run(p, &calls, &e) && atomic_load(&g.is_over));
+        sh_same(&base, &l, "holds");
+        CHECK_SAY(atomic_load(&g.n_seen) == 2 && l.answer[1].cached < l.answer[1].image,
+                  "%d pictures were seen", atomic_load(&g.n_seen));
+        sh_close(&l);
+        sh_close(&base);
+    }
+    ph_pipeline_close(p);
+    ph_session_close(s);
+    ph_model_close(m);
+}
+
 /* What the vision part makes stands where the language part reads it. */
 void test_pipeline_copies_nothing(void) {
     static const char *const models[] = {SH_SET "vlm_llava15", SH_SET "vlm_idefics3", SH_SET "vlm_qwen2vl",
