@@ -59,15 +59,17 @@ static void lend_output(ph_native *p, int b, void *data) {
 }
 
 static ph_rc lend(ph_program *program, int value, void *data, ph_err *err) {
-    ph_native *p = (ph_native *)program;
-    int        b = buffer_of(p, value);
-    int is_output = b >= 0 && p->buffer[b].home == PH_HOME_TEMP && program->graph->value[value].is_output;
-    if (b < 0 || (p->buffer[b].home != PH_HOME_INPUT && !is_output) || !p->is_bound)
+    ph_native      *p = (ph_native *)program;
+    int             b = buffer_of(p, value);
+    const ph_value *v = b < 0 ? NULL : &program->graph->value[value];
+    /* An output that is an input under another name is made by nobody: it cannot be made elsewhere. */
+    int is_input = b >= 0 && p->buffer[b].home == PH_HOME_INPUT && v->cls == PH_VALUE_INPUT;
+    int is_output = b >= 0 && p->buffer[b].home == PH_HOME_TEMP && v->is_output;
+    if ((!is_input && !is_output) || !p->is_bound)
         return PH_FAIL(err, PH_EUSAGE, "value %d is no input or output of the bound graph '%s'", value,
                        program->graph->name);
-    if ((uintptr_t)data % ph_dtype_bytes(program->graph->value[value].dtype))
-        return PH_FAIL(err, PH_EUSAGE, "value '%s': lent memory is not aligned",
-                       program->graph->value[value].name);
+    if ((uintptr_t)data % ph_dtype_bytes(v->dtype))
+        return PH_FAIL(err, PH_EUSAGE, "value '%s': lent memory is not aligned", v->name);
     if (is_output)
         lend_output(p, b, data);
     else

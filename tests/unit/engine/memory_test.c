@@ -255,6 +255,31 @@ void test_memory_lend_in_place(void) {
     eh_store_close(&s);
 }
 
+/* An output that is an input under another name stays where that is. */
+void test_memory_lend_alias(void) {
+    enum { N = 3, W = 8 };
+    const ph_syms syms = eh_syms(0, 0, 0, 0, N);
+    float         x[N * W], lent[N * W] = {0};
+    ph_graph     *g;
+    eh_run        r;
+    CHECK(!ph_graph_open(&g, "bridge", NULL));
+    int in = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, ph_dim_sym(PH_SYM_N), ph_dim_of(W)));
+    ph_graph_output(g, ph_graph_node(g, "Identity", PH_IN(in), PH_NO_ATTRS, "as.is"), "y");
+    CHECK(!ph_graph_finish(g, NULL));
+    eh_fill(x, N * W);
+    if (eh_open(&r, g, 1, ph_cpu_features(), syms, NULL, 0) && eh_bind(&r, syms, NULL)) {
+        const ph_engine_def *def = r.engine->def;
+        int                  out = ph_graph_find(g, "y");
+        CHECK(!def->lend(r.program, in, x, NULL));
+        CHECK(def->lend(r.program, out, lent, NULL) == PH_EUSAGE);
+        CHECK(def->lend(r.program, out, NULL, NULL) == PH_EUSAGE && def->buffer(r.program, in) == x);
+        eh_go(&r, syms);
+        eh_same(def->buffer(r.program, out), x, N * W, "as it is");
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+}
+
 /* ---- taps ---- */
 
 typedef struct seen {
