@@ -14,7 +14,8 @@ typedef struct job {
     const char      *threads, *size, *compare;
     double           worse;
     uint64_t         read_bytes;
-    int              no_cold, no_limits;
+    int              no_cold, no_limits, is_border;
+    ph_bench_border  border;
     ph_bench         result;
     ph_bench_ratio   ratio[PH_BENCH_ROWS_MAX];
     size_t           n_ratios;
@@ -228,6 +229,43 @@ static void print_text(const job *j) {
     }
 }
 
+/* ---- the border ---- */
+
+static double ratio(double a, double b) {
+    return b > 0 ? a / b : 0;
+}
+
+static void print_border_json(const job *j) {
+    json_t *rows = json_array();
+    for (size_t i = 0; i < j->border.n; i++) {
+        const ph_border_row *r = &j->border.row[i];
+        json_array_append_new(rows, json_pack("{ss sI sf sf sf sI sI sf sI}", "what", r->what, "bytes",
+                                              (json_int_t)r->bytes, "shared_ms", r->shared_ms, "copied_ms",
+                                              r->copied_ms, "time", ratio(r->shared_ms, r->copied_ms),
+                                              "shared_held", (json_int_t)r->shared_held, "copied_held",
+                                              (json_int_t)r->copied_held, "held",
+                                              ratio((double)r->shared_held, (double)r->copied_held),
+                                              "copied_when_shared", (json_int_t)r->copied_when_shared));
+    }
+    ph_cli_print_json(
+        json_pack("{so si si}", "border", rows, "threads", j->how.threads[0], "rounds", j->how.rounds));
+}
+
+static void print_border(const job *j) {
+    printf("%-7s %12s %12s %12s %7s %12s %12s %7s\n", "border", "crossing", "shared", "copied", "ratio",
+           "held", "held", "ratio");
+    for (size_t i = 0; i < j->border.n; i++) {
+        const ph_border_row *r = &j->border.row[i];
+        printf("%-7s %9.2f MB %9.2f ms %9.2f ms %7.3f %9.2f MB %9.2f MB %7.3f\n", r->what,
+               (double)r->bytes / 1e6, r->shared_ms, r->copied_ms, ratio(r->shared_ms, r->copied_ms),
+               (double)r->shared_held / 1e6, (double)r->copied_held / 1e6,
+               ratio((double)r->shared_held, (double)r->copied_held));
+        if (r->copied_when_shared)
+            printf("        %zu bytes of it are copied all the same: tokens in another order\n",
+                   r->copied_when_shared);
+    }
+}
+
 /* ---- the command ---- */
 
 static ph_rc compare(job *j, const ph_file *old, ph_err *err) {
@@ -246,6 +284,11 @@ static ph_rc verdict(const job *j, ph_err *err) {
 
 static ph_rc work(job *j, const ph_file *old, ph_err *err) {
     PH_TRY(settle(j, err));
+    if (j->is_border) {
+        PH_TRY(ph_bench_border_run(&j->border, &j->how, err));
+        j->cli.is_json ? print_border_json(j) : print_border(j);
+        return PH_OK;
+    }
     if (j->compare) { /* with no rows yet: a file that is none is said before all rounds are run */
         ph_err why = {0};
         ph_rc  rc = compare(j, old, &why);
@@ -290,6 +333,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          &j.no_limits},
         {"--steps", 0, NULL, "also say how long each kind of the engine's steps took, in rounds of their own",
          PH_OPTION_FLAG, &j.how.has_steps},
+        {"--border", 0, NULL,
+         "instead: what copying between the vision and the language part would cost, in time and memory",
+         PH_OPTION_FLAG, &j.is_border},
         {"--read-size", 0, "SIZE", "stream through so much memory; default: four times the largest cache",
          PH_OPTION_SIZE, &j.read_bytes},
         {0},
@@ -308,6 +354,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n) return PH_FAIL(err, PH_EUSAGE, "'%s' stands alone: give the model with -m", o.rest.at[0]);
+    if (j.is_border && (j.compare || j.how.has_steps))
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--border measures something else than --compare and --steps: leave one out");
     if (j.compare) PH_TRY(ph_file_open(&old, j.compare, err));
     ph_rc rc = work(&j, &old, err);
     ph_file_close(&old);

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/printable.h"
+#include "cli/list.h"
 #include "flow/bundle_plan.h"
 #include "flow/session.h"
 #include "graph/op.h"
@@ -15,7 +16,7 @@
 typedef struct job {
     ph_cli         cli;
     uint64_t       budget;
-    const char    *dot, *graph, *size, *axes;
+    const char    *dot, *graph, *size, *axes, *pipeline;
     int            is_graph, is_svg, shows_tensors, is_known, is_engines;
     ph_plan        plan;
     ph_route       route;
@@ -39,6 +40,10 @@ static void print_memory(const job *j) {
            l->context, l->context == 1 ? "" : "s", l->sequences, l->sequences == 1 ? "" : "s", l->images,
            l->images == 1 ? "" : "s", l->chunk, l->threads, l->threads == 1 ? "" : "s");
     if (j->image_tokens) printf("  a picture takes %d tokens of it\n", j->image_tokens);
+    if (l->beside)
+        printf("  a picture is seen while the answer before is said: both sides' scratch, features of %d "
+               "questions\n",
+               l->beside);
     ph_cli_print_size("input", m->input, "pictures, tiles, ids, rows; padding");
     ph_cli_print_size("activations", m->activations, "values between steps");
     ph_cli_print_size("weights", m->weights, "pages of the files that are read");
@@ -224,6 +229,7 @@ static void print_json(const job *j, int fits) {
                           l->tiles, "chunk", l->chunk, "threads", l->threads);
     json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
     if (j->route.n_parts) json_object_set_new(o, "route", ph_cli_route_json(&j->route));
+    json_object_set_new(json_object_get(o, "load"), "beside", json_integer(l->beside));
     json_object_set_new(o, "estimate", json_boolean(j->plan.is_estimate));
     if (m->source.bundle.version) json_object_set_new(o, "bundle", kept_json(j));
     if (m->video_recipe.kind) json_object_set_new(o, "video_decoder", ph_cli_decoder_json(&j->cli));
@@ -261,11 +267,11 @@ static ph_rc inspect_onnx(const job *j, ph_err *err) {
                                      .threads = j->cli.session.threads};
     const ph_session_options *s = &j->cli.session;
     if (j->cli.mmproj || j->cli.template_path || j->cli.is_trusted || j->cli.kv || s->is_exact ||
-        s->is_rows8 || s->context || s->images || s->sequences || j->size)
+        s->is_rows8 || s->context || s->images || s->sequences || s->beside || j->size)
         return PH_FAIL(
             err, PH_EUSAGE,
             "an ONNX file is one graph: --mmproj, --chat-template, --trust, --kv, --exact, --rows8, "
-            "--context, --images, --image-size and --sequences are for other models");
+            "--context, --images, --image-size, --sequences and --pipeline are for other models");
     if (j->is_svg || j->graph || j->shows_tensors)
         return PH_FAIL(err, PH_EUSAGE,
                        "of an ONNX file there is one graph, with --dot; --svg, --graph and --tensors are for "
@@ -298,6 +304,13 @@ static ph_rc compare_kept(job *j, ph_err *err) {
     return PH_OK;
 }
 
+static ph_rc read_pipeline(job *j, ph_err *err) {
+    ph_overlap how = PH_OVERLAP_SERIAL;
+    if (j->pipeline) PH_TRY(ph_cli_pipeline(j->pipeline, &how, err));
+    j->cli.session.beside = how == PH_OVERLAP_SERIAL ? 0 : PH_PIPELINE_SLOTS;
+    return PH_OK;
+}
+
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(check_forms(j, err));
     if (j->size)
@@ -305,6 +318,7 @@ static ph_rc work(job *j, ph_err *err) {
                                       &j->cli.session.image_height, err));
     j->cli.is_judged = 1;
     j->cli.session.memory_max = j->budget;
+    PH_TRY(read_pipeline(j, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
     if (ph_cli_is_onnx(j->cli.model)) return inspect_onnx(j, err);
     if (j->axes) return PH_FAIL(err, PH_EUSAGE, "--axis is for ONNX files");
@@ -333,6 +347,11 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const ph_option own[] = {
         {"--memory", 0, "SIZE", "say whether it fits: 1.8GB, 512MiB; exit 1 if not", PH_OPTION_SIZE,
          &j.budget},
+        {"--pipeline", 0, "HOW",
+         "the plan is for a list answered so (pinhole run --list): serial (default), double or auto, which "
+         "may become "
+         "double",
+         PH_OPTION_TEXT, &j.pipeline},
         {"--images", 0, "N", "pictures a prompt that the plan is for (1)", PH_OPTION_INT(0, PH_PICTURES_MAX),
          &j.cli.session.images},
         {"--image-size", 0, "WxH", "their size in pixels (1024x768)", PH_OPTION_TEXT, &j.size},

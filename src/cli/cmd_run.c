@@ -1,6 +1,7 @@
 /* cmd_run.c - one question, one answer, streamed. */
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/list.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,10 @@ typedef struct job {
     ph_picture *picture; /* [n_pictures]: pictures, then the frames of each video */
     size_t      n_pictures;
     int         answer_max, ignore_stop, shows_stats;
+    const char *list, *pipeline;
+    uint64_t    bandwidth;
+    ph_file     list_file;
+    char       *list_text; /* of standard input; owned */
     ph_turn    *turn;
     char        last; /* the byte printed last */
 } job;
@@ -36,12 +41,13 @@ static int print_piece(void *arg, const char *bytes, size_t n) {
 }
 
 /* --prompt - reads standard input. */
-static char *read_all(FILE *f) {
+static char *read_all(FILE *f, size_t *out) {
     size_t n = 0, max = 4096;
     char  *text = malloc(max);
     while (text) {
         n += fread(text + n, 1, max - 1 - n, f);
         text[n] = 0;
+        *out = n;
         if (n < max - 1) return text;
         char *more = realloc(text, max *= 2);
         if (!more) free(text);
@@ -50,13 +56,13 @@ static char *read_all(FILE *f) {
     return NULL;
 }
 
-static json_t *stages_json(const ph_answer *a) {
+json_t *ph_cli_stages_json(const ph_answer *a) {
     json_t *o = json_object();
     for (int i = 0; i < PH_N_STAGES; i++) json_object_set_new(o, ph_stage_name[i], json_real(a->stage_ms[i]));
     return o;
 }
 
-static json_t *ids_json(const ph_answer *a) {
+json_t *ph_cli_ids_json(const ph_answer *a) {
     json_t *ids = json_array();
     for (size_t i = 0; i < a->n_ids; i++) json_array_append_new(ids, json_integer(a->ids[i]));
     return ids;
@@ -76,12 +82,13 @@ static void print_json(const job *j, const ph_answer *a) {
                   (json_int_t)a->measured_locked, "kinds", ph_cli_memory_json(&a->predicted));
     if (j->videos.n) json_object_set_new(memory, "video_decoder", ph_cli_decoder_json(&j->cli));
     const ph_route *route = ph_session_route(j->cli.running);
-    ph_cli_print_json(json_pack(
-        "{so so si si si ss so so so ss si so*}", "text", ph_cli_text_json(a->text, a->n_text), "ids",
-        ids_json(a), "prompt_tokens", a->prompt_tokens, "image_tokens", a->image_tokens, "cached_tokens",
-        a->cached_tokens, "stop", ph_stop_name[a->stop], "stages", stages_json(a), "memory", memory,
-        "engines", engines_json(j->cli.running), "isa", ph_session_isa(j->cli.running), "threads",
-        ph_session_plan_of(j->cli.running)->load.threads, "route", route ? ph_cli_route_json(route) : NULL));
+    ph_cli_print_json(
+        json_pack("{so so si si si ss so so so ss si so*}", "text", ph_cli_text_json(a->text, a->n_text),
+                  "ids", ph_cli_ids_json(a), "prompt_tokens", a->prompt_tokens, "image_tokens",
+                  a->image_tokens, "cached_tokens", a->cached_tokens, "stop", ph_stop_name[a->stop], "stages",
+                  ph_cli_stages_json(a), "memory", memory, "engines", engines_json(j->cli.running), "isa",
+                  ph_session_isa(j->cli.running), "threads", ph_session_plan_of(j->cli.running)->load.threads,
+                  "route", route ? ph_cli_route_json(route) : NULL));
 }
 
 static void print_stats(const job *j, const ph_answer *a) {
@@ -166,9 +173,56 @@ static ph_rc gather(job *j, ph_err *err) {
     return PH_OK;
 }
 
+/* ---- a list ---- */
+
+static ph_rc check_list(const job *j, ph_err *err) {
+    if (!j->list && (j->pipeline || j->bandwidth || j->cli.session.see_threads))
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--pipeline, --see-threads and --bandwidth are for a --list of questions");
+    if (j->list && (j->prompt || j->raw || j->audio || j->cli.images.n || j->videos.n))
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "--list stands alone: its lines hold the prompts and the pictures; -p, --raw, --image, --video "
+            "and --audio are for one question");
+    return PH_OK;
+}
+
+static ph_rc open_list(job *j, ph_cli_list *l, ph_err *err) {
+    int is_stdin = !strcmp(j->list, "-");
+    PH_TRY(ph_cli_pipeline(j->pipeline, &l->overlap, err));
+    if (is_stdin) {
+        j->list_text = read_all(stdin, &l->n);
+        if (!j->list_text) return PH_FAIL(err, PH_ENOMEM, "the list on standard input");
+        l->text = j->list_text;
+    } else {
+        PH_TRY(ph_file_open(&j->list_file, j->list, err));
+        l->text = (const char *)j->list_file.bytes;
+        l->n = j->list_file.n;
+    }
+    l->name = is_stdin ? "standard input" : j->list;
+    return PH_OK;
+}
+
+static ph_rc run_list(job *j, const struct sigaction *action, ph_err *err) {
+    ph_cli_list l = {.system = j->cli.system,
+                     .question = {.answer_max = j->answer_max,
+                                  .ignore_stop = j->ignore_stop,
+                                  .sampling = j->cli.sampling,
+                                  .stop = j->stop.at,
+                                  .n_stop = j->stop.n,
+                                  .cancel = &cancel},
+                     .bandwidth = j->bandwidth,
+                     .shows_stats = j->shows_stats};
+    PH_TRY(open_list(j, &l, err));
+    PH_TRY(ph_cli_open_model(&j->cli, err));
+    sigaction(SIGINT, action, NULL);
+    return ph_cli_run_list(&j->cli, &l, err);
+}
+
 static ph_rc work(job *j, ph_err *err) {
     struct sigaction action = {.sa_handler = interrupted, .sa_flags = (int)SA_RESETHAND};
     PH_TRY(ph_cli_settle(&j->cli, err));
+    if (j->list) return run_list(j, &action, err);
     /* Pictures first: a wrong path is said before a model is opened. */
     PH_TRY(ph_cli_open_images(&j->cli, err));
     if (j->audio) PH_TRY(ph_file_open(&j->sound, j->audio, err));
@@ -197,13 +251,31 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--stop", 0, "WORD", "end the answer before this word; may be repeated", PH_OPTION_TEXTS, &j.stop},
         {"--raw", 0, "TEXT", "instead of -p: the whole prompt as the model sees it, no template",
          PH_OPTION_TEXT, &j.raw},
+        {"--list", 0, "FILE",
+         "many questions, a line each: {\"prompt\": TEXT, \"image\": FILE or [FILE, ...], \"tokens\": N, "
+         "\"id\": "
+         "TEXT}; - reads standard input",
+         PH_OPTION_TEXT, &j.list},
+        {"--pipeline", 0, "HOW",
+         "of a list: serial, double (a picture is seen while the answer before is said), or auto (default): "
+         "double "
+         "where it is faster, measured",
+         PH_OPTION_TEXT, &j.pipeline},
+        {"--see-threads", 0, "N",
+         "of a list with double: of --threads, those that see; default: by the time they take",
+         PH_OPTION_INT(1, PH_CLI_THREADS_MAX), &j.cli.session.see_threads},
+        {"--bandwidth", 0, "SIZE",
+         "of a list with auto: what the memory gives a second (6.4GB); serial where both sides would want "
+         "more",
+         PH_OPTION_SIZE, &j.bandwidth},
         {"--ignore-eos", 0, NULL, "do not stop where the model would", PH_OPTION_FLAG, &j.ignore_stop},
         {"--stats", 0, NULL, "print times, memory and where parts run to standard error", PH_OPTION_FLAG,
          &j.shows_stats},
         {0},
     };
-    int   is_over;
-    char *input = NULL;
+    int    is_over;
+    char  *input = NULL;
+    size_t n_input = 0;
     ph_cli_init(&j.cli);
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
@@ -220,12 +292,15 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         return PH_FAIL(
             err, PH_EUSAGE,
             "-p and --raw exclude each other: a question for the template, or the whole prompt as it is");
-    if (!j.prompt && !j.raw && !(j.cli.images.n || j.videos.n || j.audio))
+    PH_TRY(check_list(&j, err));
+    if (!j.list && !j.prompt && !j.raw && !(j.cli.images.n || j.videos.n || j.audio))
         return PH_FAIL(err, PH_EUSAGE, "give a question with -p (or a whole prompt with --raw)");
-    if (j.prompt && !strcmp(j.prompt, "-")) j.prompt = input = read_all(stdin);
+    if (j.prompt && !strcmp(j.prompt, "-")) j.prompt = input = read_all(stdin, &n_input);
     ph_rc rc = work(&j, err);
     ph_turn_close(j.turn);
     ph_file_close(&j.sound);
+    ph_file_close(&j.list_file);
+    free(j.list_text);
     for (size_t i = 0; i < j.videos.n; i++) ph_cli_free_video(&j.cli, j.video[i]);
     free(j.picture);
     ph_cli_close(&j.cli);
@@ -240,9 +315,13 @@ const ph_command ph_command_run = {
     .about =
         "Streams the answer to standard output. With --json the whole answer comes at the end in one object, "
         "with ids, token\n"
-        "counts, milliseconds a stage, and memory as predicted and as measured.\n\n"
+        "counts, milliseconds a stage, and memory as predicted and as measured. With --list a line of JSON "
+        "comes for each "
+        "question,\n"
+        "an answer or what was wrong with it; the exit status is 1 if one has none.\n\n"
         "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n"
         "  pinhole run -m speech-model/ --audio speech.wav\n"
+        "  pinhole run --list questions.jsonl > answers.jsonl\n"
         "  pinhole run -m model.gguf --mmproj mmproj.gguf --image a.jpg --image b.jpg -p \"what changed?\"",
     .run = run,
 };

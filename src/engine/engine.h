@@ -112,8 +112,10 @@ struct ph_engine_def {
      */
     void *(*buffer)(const ph_program *p, int value);
     /* An input may instead be the caller's own memory (the next program's input is this program's output: no
-     * copy).  Lasts until the next bind; NULL restores the program's own buffer (none for those of
-     * ph_compile.lent, which must be lent before each first run after a bind). */
+     * copy), and an output may be made there.  Lasts until the next bind; NULL restores the program's own
+     * buffer (none for those of ph_compile.lent, which must be lent before each first run after a bind).
+     * Errors: PH_EUSAGE neither, not bound, not aligned; an engine may refuse outputs with it: then they are
+     * copied from its buffer. */
     ph_rc (*lend)(ph_program *p, int value, void *data, ph_err *err);
     /* Run all steps, or resume after `again`.  *state is AGAIN when `until` was reached at a step border. */
     ph_rc (*run)(ph_program *p, const ph_syms *syms, const ph_until *until, ph_run_state *state, ph_err *err);

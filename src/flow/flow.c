@@ -44,9 +44,12 @@ ph_rc ph_turn_walk(ph_turn *const *turns, size_t n, ph_err *err) {
     return walk(turns[0]->stage, turns, n, err);
 }
 
-ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err) {
-    ph_rc rc = ph_turn_begin(t, q, err);
-    while (!rc && t->stage != PH_STAGE_done) rc = walk(t->stage, &t, 1, err);
+ph_rc ph_turn_walk_until(ph_turn *t, ph_stage until, ph_err *err) {
+    while (t->stage != until && t->stage != PH_STAGE_done) PH_TRY(walk(t->stage, &t, 1, err));
+    return PH_OK;
+}
+
+ph_rc ph_turn_end(ph_turn *t, ph_rc rc, ph_answer *out) {
     if (rc == PH_ECANCEL) { /* what has been said so far is the answer */
         t->stop = PH_STOP_CANCEL;
         t->stage = PH_STAGE_done;
@@ -57,4 +60,10 @@ ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err) {
     else
         ph_turn_answer(t, out);
     return rc;
+}
+
+ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err) {
+    ph_rc rc = ph_turn_begin(t, q, err);
+    if (!rc) rc = ph_turn_walk_until(t, PH_STAGE_done, err);
+    return ph_turn_end(t, rc, out);
 }

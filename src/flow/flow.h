@@ -33,6 +33,11 @@ enum { PH_ROUTE_TEXT_TOKENS = 32, PH_ROUTE_STEPS = 32 };
 
 typedef struct ph_session_options {
     int threads;     /* 0: as many as processors */
+    int beside;      /* turns whose pictures are seen beside an answer (sched/pipeline.h): the vision part has
+                      * workers      and scratch of its own, and the plan counts as many features; 0: none, one after
+                      * the other */
+    int see_threads; /* with `beside`, of `threads`: those that see; 0: half of them.  Each side has one at
+                        least */
     int context;     /* tokens a sequence; 0: the smaller of the model's own and 4096 */
     int sequences;   /* 0: 1 */
     int chunk;       /* prefill rows a run, at most; 0: 512 */
@@ -56,12 +61,14 @@ typedef struct ph_session_options {
     int is_engine_strict; /* 1: an engine that is not here is PH_EMACHINE; 0: native answers, and says so */
     uint64_t pixels_max;  /* 0: 100 megapixels */
     ph_alpha alpha;
-    int      is_exact;    /* 1: block-typed weights meet floats (ph_engine_env) */
-    int      is_rows8;    /* 1: they meet rows of 8 bits; not both.  PH_EUSAGE of ph_session_open */
-    unsigned unfused;     /* bits 1 << PH_FUSE_*: steps that are not joined (ph_engine_env) */
-    int      all_logits;  /* 1: logits for every prompt row, not only the last (verify) */
-    int      is_profiled; /* spans that cost time too: operators of engines that run parts as one step */
-    size_t   trace_spans; /* that the trace keeps; 0: 4096 */
+    int      is_exact;   /* 1: block-typed weights meet floats (ph_engine_env) */
+    int      is_rows8;   /* 1: they meet rows of 8 bits; not both.  PH_EUSAGE of ph_session_open */
+    unsigned unfused;    /* bits 1 << PH_FUSE_*: steps that are not joined (ph_engine_env) */
+    int copies_features; /* 1: visual tokens are copied from where the bridge made them, as engines that share
+                          * no memory would do: to measure what that costs (bench --border) */
+    int    all_logits;   /* 1: logits for every prompt row, not only the last (verify) */
+    int    is_profiled;  /* spans that cost time too: operators of engines that run parts as one step */
+    size_t trace_spans;  /* that the trace keeps; 0: 4096 */
     const ph_log
         *log; /* or NULL: WARN what is done otherwise than asked, INFO the session, DEBUG each stage */
     /* Values to observe, by name; the observer is called for every run.  Borrowed; live as long as the
@@ -108,7 +115,15 @@ ph_rc ph_session_cost_sizes(const ph_session *s, ph_syms out[PH_N_COST_STAGES], 
 ph_rc ph_session_profile(ph_session *s, const char *graph, ph_err *err);
 /* Bytes that this graph's engine holds itself; 0: none, or no such graph. */
 size_t   ph_session_holds(const ph_session *s, const char *graph);
-uint64_t ph_session_barriers(const ph_session *s); /* of its crew, since it was opened */
+uint64_t ph_session_barriers(const ph_session *s); /* of its crews, since it was opened */
+int ph_session_beside(const ph_session *s); /* ph_session_options.beside as it is: 0 without a vision part */
+int ph_session_threads(const ph_session *s, int is_seeing); /* of a side's crew */
+/* Room for a turn's features, those of the longest prompt: rows of a visual token, and their bytes; 0: the
+ * model sees nothing. */
+size_t ph_session_features_rows(const ph_session *s);
+size_t ph_session_features_bytes(const ph_session *s);
+/* Bytes of weights that one run reads: of vision and bridge, or of the language part.  Errors: PH_ENOMEM. */
+ph_rc ph_session_weights(const ph_session *s, int is_seeing, size_t *out, ph_err *err);
 
 /* ---- a turn ---- */
 
@@ -189,6 +204,18 @@ typedef struct ph_turn ph_turn;
 
 ph_rc ph_turn_open(ph_turn **t, ph_session *s, ph_err *err); /* takes a sequence; PH_ELIMIT: all are in use */
 void  ph_turn_close(ph_turn *t);
+/* A turn without a sequence: it walks up to splice, and from there in the cache of another. */
+ph_rc ph_turn_open_beside(ph_turn **t, ph_session *s, ph_err *err);
+/* The two change sequences, with what is known of their rows.  Neither stands between splice and its end. */
+void ph_turn_swap_cache(ph_turn *a, ph_turn *b);
+/* After a failure: nothing of the question is kept; the cache holds what was complete. */
+void ph_turn_abandon(ph_turn *t);
+/* Features stand in the caller's memory: rows [first, first + ph_session_features_rows) from `at` on,
+ * which outlives the turn.  A picture that one of peer[n], which have rows of the same memory, has seen
+ * already is not seen again; peers[] is copied (64 at most), and may hold the turn itself. */
+void ph_turn_lend(ph_turn *t, float *at, size_t first, ph_turn *const *peer, size_t n);
+/* Bit i: the features of peer[i] are read by this turn's question, from prepare to its end. */
+uint64_t ph_turn_borrows(const ph_turn *t);
 /* Set a question; what the sequence's cache already holds of it is kept.  Borrowed until the answer is there.
  */
 ph_rc    ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err);
@@ -215,6 +242,12 @@ void     ph_turn_answer(const ph_turn *t, ph_answer *out);
 
 /* One stage over turns that all stand before the same one; the time counts for each. */
 ph_rc ph_turn_walk(ph_turn *const *turns, size_t n, ph_err *err);
+
+/* Walk one turn until it stands before `until`, or is over. */
+ph_rc ph_turn_walk_until(ph_turn *t, ph_stage until, ph_err *err);
+/* What walking came to: an answer (a cancelled one is what has been said so far), or the turn is abandoned.
+ * Returns the error that remains. */
+ph_rc ph_turn_end(ph_turn *t, ph_rc rc, ph_answer *out);
 
 /* Drive one turn through the corridor to its end.  Errors: those of the stages, with the stage as a note. */
 ph_rc ph_ask(ph_turn *t, const ph_question *q, ph_answer *out, ph_err *err);

@@ -9,6 +9,10 @@
  *     prefill    the language part over the same scratch, the cache
  *     step       the same
  *
+ * Where pictures are seen beside answers (`beside`) the vision part has scratch of its own, a picture is on
+ * its way while the language part runs, and each turn's features stand: the phases of the language part hold
+ * all of it.
+ *
  * Memory once touched stays resident: pages of weights in the map, the scratch,
  * the cache.  So a phase counts what it adds to those before it, and the last
  * phase is the peak unless loading or seeing took more and gave it back.
@@ -23,6 +27,8 @@ enum {
     CODE_BYTES = 400 << 10,
     /* Of these, what decoding a picture adds: its library, the resampler. */
     PICTURE_CODE_BYTES = 600 << 10,
+    /* Where a second thread sees pictures: its stack, and the heap that it has of its own. */
+    BESIDE_BYTES = 400 << 10,
     /* A photograph's file, where a load states its size in pixels only. */
     FILE_BITS_A_PIXEL = 3,
     PAGE = 4096,
@@ -104,7 +110,8 @@ static void cache(const ph_session *s, const ph_done *d, ph_memory *m) {
 static void tables(const ph_session *s, const ph_done *d, ph_memory *m) {
     size_t vocab = (size_t)s->model->spec.text.vocab, row = 9 * sizeof(int32_t) + sizeof(uint64_t);
     if (s->model->cross) row += sizeof(ph_sight);
-    m->pools = d->visual * s->d_visual * sizeof(float) + d->tokens * row + ph_sampler_bytes(vocab);
+    m->pools = d->visual * s->d_visual * sizeof(float) + d->tokens * row +
+               (d->turns > 1 ? d->turns : 1) * ph_sampler_bytes(vocab);
 }
 
 /* The process with its model open, as it was weighed, by what is known of it. */
@@ -163,6 +170,7 @@ static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     d->patches = stated_patches(h, &l);
     d->visual = (size_t)h->images * (size_t)ph_spec_tokens(&s->model->spec, &l);
     d->beside = s->model->cross ? d->visual : 0;
+    if (h->beside) d->visual *= d->turns = (size_t)h->beside;
     size_t area = (size_t)h->image_width * (size_t)h->image_height;
     d->files = (size_t)h->images * (area * FILE_BITS_A_PIXEL / 8);
     d->decode = (size_t)h->images * 3 * area;
@@ -201,6 +209,20 @@ static void seeing(const ph_session *s, const ph_done *d, const copies *c, const
     *out = decode.total > then.total ? decode : then;
 }
 
+/* The language part takes over the scratch that was seen with. */
+static void instead(const ph_memory *see, ph_memory *p) {
+    if (see->activations > p->activations) p->activations = see->activations;
+    if (see->input > p->input) p->input = see->input;
+}
+
+/* Or it has its own, and the next picture is on its way. */
+static void beside(const ph_done *d, const ph_memory *see, ph_memory *p) {
+    p->base += BESIDE_BYTES;
+    p->activations += see->activations;
+    p->input += see->input + (d->prepare > d->decode ? d->prepare : d->decode) +
+                (d->turns > 1 ? d->turns - 1 : 0) * whole(d->files);
+}
+
 ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out, ph_err *err) {
     ph_done   d;
     ph_syms   tiles = {{0}}, rows = {{0}};
@@ -215,11 +237,12 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
                               .images = h->images,
                               .tiles = d.tiles,
                               .chunk = d.chunk,
-                              .threads = h->threads}};
+                              .threads = h->threads,
+                              .beside = h->beside}};
     tiles.at[PH_SYM_I] = d.tiles;
     tiles.at[PH_SYM_N] = d.patches;
     rows.at[PH_SYM_R] = d.chunk;
-    rows.at[PH_SYM_V] = least((size_t)d.chunk, d.visual);
+    rows.at[PH_SYM_V] = least((size_t)d.chunk, d.visual / (d.turns ? d.turns : 1));
     rows.at[PH_SYM_S] = d.logits;
     PH_TRY(need_of(s, PH_PART_LANGUAGE, &rows, d.different, &language, out, err));
     if (d.tiles || d.patches) {
@@ -247,10 +270,14 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     p->base += CODE_BYTES + (d.prepare ? PICTURE_CODE_BYTES : 0);
     p->weights += d.tiles || d.patches ? see.weights : held.weights;
     whole_weights(s, p);
-    if (see.activations > p->activations) p->activations = see.activations;
-    if (see.input > p->input) p->input = see.input;
+    if (h->beside)
+        beside(&d, &see, p);
+    else
+        instead(&see, p);
     if (held.engine)
         p->engine += held.engine; /* beside the scratch; what its runs took is given back */
+    else if (h->beside)
+        p->engine += see.engine;
     else if (see.engine > language.engine)
         p->engine += see.engine - language.engine;
     p->input += whole(d.files);

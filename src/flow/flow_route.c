@@ -138,7 +138,7 @@ static size_t resident(void) {
 static ph_rc open_engine(placing *p, size_t e, ph_err *err) {
     if (p->engine[e]) return PH_OK;
     size_t before = resident();
-    PH_TRY(ph_part_engine(p->s, p->s->route.engine[e].name, &p->engine[e], err));
+    PH_TRY(ph_part_engine(p->s, PH_PART_LANGUAGE, p->s->route.engine[e].name, &p->engine[e], err));
     size_t after = resident();
     p->grew[e] = after > before && p->def[e]->holds ? after - before : 0;
     return PH_OK;
@@ -395,7 +395,8 @@ static void take(placing *p) {
         ph_part              last = p->graph[i] == PH_PART_LANGUAGE ? PH_PART_CROSS : p->graph[i];
         for (int k = (int)p->graph[i]; k <= (int)last; k++) {
             snprintf(s->engine_name[k], PH_ROUTE_NAME, "%s", s->route.engine[part->engine].name);
-            s->engine[k] = p->engine[part->engine];
+            /* A side with a crew of its own opens its own: what was tried here is the other side's. */
+            if (!s->see_threads || !ph_part_sees((ph_part)k)) s->engine[k] = p->engine[part->engine];
         }
         ph_log_say(s->how.log, PH_LOG_INFO, "%s on %s: %s", part->name, s->route.engine[part->engine].name,
                    part->why);

@@ -43,6 +43,12 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     h->threads = or_else(h->threads, ph_cpu_count());
     h->context = or_else(h->context, own < 4096 ? own : 4096);
     h->sequences = or_else(h->sequences, 1);
+    if (!s->model->vision || h->beside < 0) h->beside = 0; /* nothing is seen */
+    if (h->beside > PH_PEERS_MAX)
+        return PH_FAIL(err, PH_EUSAGE, "%d turns beside each other; at most %d", h->beside, PH_PEERS_MAX);
+    h->see_threads = or_else(h->see_threads, h->threads / 2);
+    if (h->see_threads >= h->threads) h->see_threads = h->threads - 1;
+    if (h->see_threads < 1) h->see_threads = 1;
     h->chunk = or_else(h->chunk, 512);
     h->tiles = or_else(h->tiles, 4);
     h->images = h->images > 0 ? h->images : 1;
@@ -127,15 +133,19 @@ static size_t resident(void) {
     return ph_mem_read(&m) ? m.rss : 0;
 }
 
-static int is_engine(const ph_engine *e, const ph_engine_def *def, const char *device) {
-    if (!e || e->def != def || !e->env.device != !device) return 0;
-    return !device || !strcmp(e->env.device, device);
+static ph_threads *crew_of(const ph_session *s, ph_part part) {
+    return s->see_threads && ph_part_sees(part) ? s->see_threads : s->threads;
 }
 
-ph_rc ph_part_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err) {
+static int is_engine(const ph_engine *e, const ph_engine_def *def, const ph_engine_env *env) {
+    if (!e || e->def != def || e->env.threads != env->threads || !e->env.device != !env->device) return 0;
+    return !env->device || !strcmp(e->env.device, env->device);
+}
+
+ph_rc ph_part_engine(ph_session *s, ph_part part, const char *name, ph_engine **out, ph_err *err) {
     const ph_engine_def *def;
     ph_engine_class      cls;
-    ph_engine_env        env = {.threads = s->threads,
+    ph_engine_env        env = {.threads = crew_of(s, part),
                                 .kernels = &s->kernels,
                                 .trace = s->trace,
                                 .is_profiled = s->how.is_profiled,
@@ -145,7 +155,7 @@ ph_rc ph_part_engine(ph_session *s, const char *name, ph_engine **out, ph_err *e
                                 .unfused = s->how.unfused};
     PH_TRY(ph_engine_named(name, &def, &env.device, &cls, err));
     for (int i = 0; i < PH_N_PARTS; i++)
-        if (is_engine(s->engine[i], def, env.device)) {
+        if (is_engine(s->engine[i], def, &env)) {
             *out = s->engine[i];
             return PH_OK;
         }
@@ -159,14 +169,14 @@ ph_rc ph_part_engine(ph_session *s, const char *name, ph_engine **out, ph_err *e
 
 static ph_rc open_or_native(ph_session *s, ph_part part, ph_err *err) {
     ph_err why = {0};
-    ph_rc  rc = ph_part_engine(s, s->engine_name[part], &s->engine[part], &why);
+    ph_rc  rc = ph_part_engine(s, part, s->engine_name[part], &s->engine[part], &why);
     if (rc != PH_EMACHINE) {
         if (rc && err) *err = why;
         return rc;
     }
     PH_TRY(ph_engine_absent(s, s->engine_name[part], &why, err));
     snprintf(s->engine_name[part], PH_ROUTE_NAME, "native");
-    return ph_part_engine(s, "native", &s->engine[part], err);
+    return ph_part_engine(s, part, "native", &s->engine[part], err);
 }
 
 /* The observer's name and argument travel through the engine's tap. */
@@ -257,7 +267,7 @@ const ph_graph *ph_part_graph(const ph_model *m, ph_part part) {
 
 void ph_part_most(const ph_session *s, ph_part part, ph_syms *most) {
     *most = (ph_syms){{0}};
-    if (part == PH_PART_VISION || part == PH_PART_BRIDGE) {
+    if (ph_part_sees(part)) {
         most->at[PH_SYM_I] = s->how.tiles;
         most->at[PH_SYM_N] = most_patches(s);
         return;
@@ -274,6 +284,15 @@ static ph_rc compile_all(ph_session *s, ph_err *err) {
     for (int i = 0; i < PH_N_PARTS; i++)
         if (ph_part_graph(s->model, order[i])) PH_TRY(compile(s, order[i], err));
     return PH_OK;
+}
+
+/* One crew, or one a side where both run at a time. */
+static ph_rc open_crews(ph_session *s, ph_err *err) {
+    const ph_session_options *h = &s->how;
+    if (!h->beside) return ph_threads_open(&s->threads, h->threads, err);
+    int rest = h->threads - h->see_threads;
+    PH_TRY(ph_threads_open(&s->see_threads, h->see_threads, err));
+    return ph_threads_open(&s->threads, rest < 1 ? 1 : rest, err);
 }
 
 static ph_rc cache_specs(ph_session *s, ph_err *err) {
@@ -308,7 +327,7 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     PH_TRY(ph_kernels_features(s->how.isa, &features, err));
     ph_kernels_init(&s->kernels, features);
     s->isa = ph_kernels_isa(features);
-    PH_TRY(ph_threads_open(&s->threads, s->how.threads, err));
+    PH_TRY(open_crews(s, err));
     PH_TRY(ph_trace_open(&s->trace, s->how.trace_spans ? s->how.trace_spans : 4096, err));
     find_values(s);
     PH_TRY(cache_specs(s, err));
@@ -328,6 +347,7 @@ static void close_ready(ph_session *s) {
         if (e) e->def->close(e);
     }
     ph_threads_close(s->threads);
+    ph_threads_close(s->see_threads);
     ph_trace_close(s->trace);
 }
 
@@ -363,12 +383,13 @@ static ph_rc room(ph_session *s, ph_err *err) {
         if (!s->part[i].program) continue;
         PH_TRY(s->part[i].engine->def->need(s->part[i].program, &s->part[i].max, &need, &bytes, err));
         bytes = ph_round_up(bytes, PH_ALIGN);
-        int is_see = i == PH_PART_VISION || i == PH_PART_BRIDGE;
+        int is_see = ph_part_sees(i);
         if (!is_see && bytes > s->scratch_bytes) s->scratch_bytes = bytes;
         if (is_see && ph_add_over(see, bytes, &see))
             return PH_FAIL(err, PH_ELIMIT, "the vision part wants more memory than an address can name");
     }
-    if (see > s->scratch_bytes) s->scratch_bytes = see;
+    if (s->how.beside) PH_TRY(ph_region_open(&s->see_scratch, see, err));
+    if (!s->how.beside && see > s->scratch_bytes) s->scratch_bytes = see;
     PH_TRY(ph_region_open(&s->scratch, s->scratch_bytes, err));
     PH_TRY(ph_kv_open(&s->kv, &s->kv_spec, err));
     return s->model->cross ? ph_kv_open(&s->cross, &s->cross_spec, err) : PH_OK;
@@ -397,6 +418,7 @@ void ph_session_close(ph_session *s) {
     ph_kv_close(s->kv);
     if (s->cross) ph_kv_close(s->cross);
     ph_region_close(&s->scratch);
+    ph_region_close(&s->see_scratch);
     free(s);
 }
 
@@ -409,7 +431,8 @@ static int fits(const ph_syms *small, const ph_syms *large) {
 ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *err) {
     ph_ready                   *r = &s->part[part];
     const struct ph_engine_def *def = r->engine->def;
-    ph_bind                     b = {.memory = s->scratch.at, .bytes = s->scratch.bytes};
+    const ph_region            *scratch = s->how.beside && ph_part_sees(part) ? &s->see_scratch : &s->scratch;
+    ph_bind                     b = {.memory = scratch->at, .bytes = scratch->bytes};
     ph_need                     need;
     size_t                      before = 0;
     if (r->is_bound && fits(syms, &r->bound)) return PH_OK;
@@ -417,7 +440,7 @@ ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *er
         ph_ready *v = &s->part[PH_PART_VISION];
         PH_TRY(v->engine->def->need(v->program, &v->max, &need, &before, err));
         before = ph_round_up(before, PH_ALIGN);
-        b.memory = (unsigned char *)s->scratch.at + before;
+        b.memory = (unsigned char *)scratch->at + before;
         b.bytes -= before;
     }
     if (r->graph == s->model->language) b.kv = s->kv;
@@ -472,7 +495,32 @@ ph_trace *ph_session_trace(ph_session *s) {
     return s->trace;
 }
 uint64_t ph_session_barriers(const ph_session *s) {
-    return ph_threads_barriers(s->threads);
+    return ph_threads_barriers(s->threads) + (s->see_threads ? ph_threads_barriers(s->see_threads) : 0);
+}
+int ph_session_beside(const ph_session *s) {
+    return s->how.beside;
+}
+int ph_session_threads(const ph_session *s, int is_seeing) {
+    return ph_threads_count(crew_of(s, is_seeing ? PH_PART_VISION : PH_PART_LANGUAGE));
+}
+
+size_t ph_session_features_rows(const ph_session *s) {
+    if (!s->model->vision) return 0;
+    return s->model->cross ? ph_cross_capacity(s) : (size_t)s->how.context;
+}
+size_t ph_session_features_bytes(const ph_session *s) {
+    return ph_session_features_rows(s) * s->d_visual * sizeof(float);
+}
+
+ph_rc ph_session_weights(const ph_session *s, int is_seeing, size_t *out, ph_err *err) {
+    *out = 0;
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        ph_need need = {0};
+        if (!s->part[i].program || ph_part_sees(i) != !!is_seeing) continue;
+        PH_TRY(ph_engine_weigh(s->part[i].graph, &need, err));
+        *out += need.weights;
+    }
+    return PH_OK;
 }
 const char *ph_session_isa(const ph_session *s) {
     return s->isa;

@@ -39,32 +39,37 @@ static size_t lay_out(ph_turn *t, unsigned char *at) {
     t->text_max = n * BYTES_A_TOKEN;
     t->text = carve(&r, t->text_max + 1);
     t->sampler_scratch = carve(&r, ph_sampler_bytes(vocab));
-    size_t most = s->model->cross ? ph_cross_capacity(s) : n;
-    t->features = s->model->vision ? carve(&r, most * s->d_visual * sizeof(float)) : NULL;
+    t->features = s->model->vision ? carve(&r, ph_session_features_bytes(s)) : NULL;
     t->sight = s->model->cross ? carve(&r, n * sizeof *t->sight) : NULL;
     return r.used;
 }
 
-static ph_rc open_turn(ph_turn *t, ph_session *s, ph_err *err) {
-    t->session = s;
-    t->sequence = -1;
-    t->stage = PH_STAGE_done;
-    int beside = -1;
+static ph_rc take_sequence(ph_turn *t, ph_err *err) {
+    ph_session *s = t->session;
+    int         beside = -1;
     PH_TRY(ph_kv_begin(s->kv, &t->sequence, err));
     if (s->cross) PH_TRY(ph_kv_begin(s->cross, &beside, err));
     if (s->cross && beside != t->sequence)
         return PH_FAIL(err, PH_EBUG, "sequence %d of one cache is %d of the other", t->sequence, beside);
+    return PH_OK;
+}
+
+static ph_rc reserve(ph_turn *t, ph_err *err) {
     PH_TRY(ph_region_open(&t->memory, lay_out(t, NULL), err));
     lay_out(t, t->memory.at);
     PH_TRY(ph_arena_open_growing(&t->picture_arena, 64 << 10, err));
     return ph_arena_open_growing(&t->text_arena, 64 << 10, err);
 }
 
-ph_rc ph_turn_open(ph_turn **out, ph_session *s, ph_err *err) {
+static ph_rc open_turn(ph_turn **out, ph_session *s, int has_sequence, ph_err *err) {
     ph_turn *t = calloc(1, sizeof *t);
     *out = NULL;
     if (!t) return PH_FAIL(err, PH_ENOMEM, "a turn's tables");
-    ph_rc rc = open_turn(t, s, err);
+    t->session = s;
+    t->sequence = -1;
+    t->stage = PH_STAGE_done;
+    ph_rc rc = has_sequence ? take_sequence(t, err) : PH_OK;
+    if (!rc) rc = reserve(t, err);
     if (rc) {
         ph_turn_close(t);
         return rc;
@@ -72,6 +77,47 @@ ph_rc ph_turn_open(ph_turn **out, ph_session *s, ph_err *err) {
     s->n_turns++;
     *out = t;
     return PH_OK;
+}
+
+ph_rc ph_turn_open(ph_turn **out, ph_session *s, ph_err *err) {
+    return open_turn(out, s, 1, err);
+}
+ph_rc ph_turn_open_beside(ph_turn **out, ph_session *s, ph_err *err) {
+    return open_turn(out, s, 0, err);
+}
+
+void ph_turn_lend(ph_turn *t, float *at, size_t first, ph_turn *const *peer, size_t n) {
+    t->features = at;
+    t->features_first = first;
+    t->n_peers = n < PH_PEERS_MAX ? n : PH_PEERS_MAX;
+    if (t->n_peers) memcpy(t->peer, peer, t->n_peers * sizeof(ph_turn *));
+}
+
+uint64_t ph_turn_borrows(const ph_turn *t) {
+    return t->borrows;
+}
+
+#define SWAP(type, x)                                                                                        \
+    do {                                                                                                     \
+        type swapped = a->x;                                                                                 \
+        a->x = b->x;                                                                                         \
+        b->x = swapped;                                                                                      \
+    } while (0)
+
+void ph_turn_swap_cache(ph_turn *a, ph_turn *b) {
+    SWAP(int, sequence);
+    SWAP(int32_t *, id);
+    SWAP(int32_t *, feature);
+    SWAP(int32_t *, span);
+    SWAP(int32_t *, back);
+    SWAP(uint64_t *, key);
+    SWAP(ph_sight *, sight);
+    SWAP(size_t, n_kept);
+    SWAP(size_t, cross_most);
+    SWAP(uint64_t, cross_key);
+    int32_t(*position)[3] = a->position;
+    a->position = b->position;
+    b->position = position;
 }
 
 void ph_turn_close(ph_turn *t) {
@@ -138,6 +184,7 @@ ph_rc ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err) {
                     (size_t)t->session->model->spec.text.vocab);
     memcpy(t->old, t->view, t->n_views * sizeof *t->view);
     t->n_old = t->n_views;
+    t->borrows = 0;
     take_pictures(t, q);
     t->question = q;
     t->stop = PH_STOP_NONE;
@@ -158,7 +205,7 @@ void ph_turn_abandon(ph_turn *t) {
     t->stop = PH_STOP_CANCEL;
     /* Pictures half seen are not taken for seen; the cache is as long as what ran to its end. */
     for (size_t i = 0; i < t->n_views; i++) t->view[i].tiles = (ph_tiles){0};
-    if (ph_kv_length(t->session->kv, t->sequence) > (int)t->n_kept)
+    if (t->sequence >= 0 && ph_kv_length(t->session->kv, t->sequence) > (int)t->n_kept)
         t->n_kept = (size_t)ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_kept);
     ph_arena_reset(&t->picture_arena);
     ph_arena_reset(&t->text_arena);
@@ -190,6 +237,38 @@ static size_t different_ids(const ph_turn *t) { /* an upper bound: each row may 
     return t->at < vocab ? t->at : vocab;
 }
 
+#define MOST(x)                                                                                              \
+    if (most->x < d->x) most->x = d->x
+
+/* Where turns are beside each other, what is held is that of all of them: the most so far of what they take
+ * in turn, and the features of each. */
+static void so_far(const ph_turn *t, ph_done *d) {
+    ph_done *most = &t->session->most;
+    d->visual = d->turns = 0;
+    for (size_t i = 0; i < t->n_peers; i++) {
+        if (t->peer[i] == t) t->session->held[i] = t->features_rows + 1;
+        if (!t->session->held[i]) continue;
+        d->visual += t->session->held[i] - 1;
+        d->turns++;
+    }
+    MOST(chunk);
+    MOST(logits);
+    MOST(tiles);
+    MOST(patches);
+    MOST(tokens);
+    MOST(pages);
+    MOST(sequences);
+    MOST(staged);
+    MOST(visual);
+    MOST(beside);
+    MOST(different);
+    MOST(turns);
+    MOST(files);
+    MOST(decode);
+    MOST(prepare);
+    *d = *most;
+}
+
 static void predict(const ph_turn *t, ph_memory *out) {
     ph_plan plan;
     ph_done d = t->done;
@@ -199,6 +278,7 @@ static void predict(const ph_turn *t, ph_memory *out) {
     d.visual = t->features_rows;
     d.beside = t->cross_most;
     d.different = different_ids(t);
+    if (t->session->how.beside) so_far(t, &d);
     *out = (ph_memory){0};
     if (!ph_session_predict(t->session, &d, &plan, NULL)) *out = plan.peak;
 }

@@ -5,7 +5,7 @@
 #include "base/region.h"
 #include "flow/flow.h"
 
-enum { PH_PICTURES_MAX = 64, PH_TURNS_MAX = 256 };
+enum { PH_PICTURES_MAX = 64, PH_TURNS_MAX = 256, PH_PEERS_MAX = 64 };
 
 typedef enum ph_part { PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE, PH_PART_CROSS, PH_N_PARTS } ph_part;
 
@@ -22,39 +22,6 @@ typedef struct ph_ready {
     size_t          compiled_bytes; /* that became resident while compiling: small weights are read then */
 } ph_ready;
 
-struct ph_session {
-    const ph_model    *model;
-    ph_session_options how;    /* defaults resolved */
-    ph_recipe          recipe; /* the model's, within the options' budget */
-    ph_kernels         kernels;
-    ph_threads        *threads;
-    ph_trace          *trace;
-    char               engine_name[PH_N_PARTS][PH_ROUTE_NAME]; /* asked for, or chosen; then those that run */
-    ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
-    ph_route           route;              /* n_parts 0: nothing was left to the router */
-    ph_ready           part[PH_N_PARTS];
-    ph_kv             *kv;
-    ph_kv_spec         kv_spec;
-    ph_kv             *cross; /* keys and values of pictures, where the decoder attends to them; or NULL */
-    ph_kv_spec         cross_spec;
-    size_t             d_visual; /* width of a visual token */
-    size_t             n_out;    /* of the language part's output: the vocabulary, or a vector's numbers */
-    ph_region          scratch;  /* the programs of one phase at a time */
-    size_t             scratch_bytes;
-    const char        *isa;        /* of the kernels in use */
-    int                tiles_seen; /* in the newest run of the vision part; or packed patches */
-    ph_plan            plan;
-    int                n_turns;
-    int                is_plan_only; /* nothing is bound or run */
-    size_t             left_bytes; /* resident of engines that were opened, or tried to be, and run nothing */
-    int                has_said_absent; /* that an engine that was asked for is not here */
-    /* Values of the graphs that the stages fill and read; -1: the graph has none. */
-    int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
-    size_t tile_floats; /* of the vision graph's input, a tile */
-    int    tile_ids, cross_visual, cross_rows, cross_seen, positions;
-    int    patches, patch_rows, segments, windows, order; /* towers over packed patches */
-};
-
 /* What was done, for a prediction of it; NULL: the load that the session's options state. */
 typedef struct ph_done {
     int    chunk;           /* rows of the largest prefill */
@@ -68,9 +35,49 @@ typedef struct ph_done {
     size_t visual;          /* visual tokens kept */
     size_t beside;          /* of them, in the cross cache: the most */
     size_t different;       /* ids looked up */
+    size_t turns;           /* that held features or sampled, with `beside`; else 0 */
     size_t files;           /* bytes of the pictures' files, mapped and read */
     size_t decode, prepare; /* bytes of pixels with the decoder's heap; of pixels with tiles */
 } ph_done;
+
+struct ph_session {
+    const ph_model    *model;
+    ph_session_options how;    /* defaults resolved */
+    ph_recipe          recipe; /* the model's, within the options' budget */
+    ph_kernels         kernels;
+    ph_threads        *threads;     /* of all parts; with `beside`, of the language side */
+    ph_threads        *see_threads; /* of the vision side; NULL: the same crew */
+    ph_trace          *trace;
+    char               engine_name[PH_N_PARTS][PH_ROUTE_NAME]; /* asked for, or chosen; then those that run */
+    ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
+    ph_route           route;              /* n_parts 0: nothing was left to the router */
+    ph_ready           part[PH_N_PARTS];
+    ph_kv             *kv;
+    ph_kv_spec         kv_spec;
+    ph_kv             *cross; /* keys and values of pictures, where the decoder attends to them; or NULL */
+    ph_kv_spec         cross_spec;
+    size_t             d_visual; /* width of a visual token */
+    size_t             n_out;    /* of the language part's output: the vocabulary, or a vector's numbers */
+    ph_region          scratch;  /* the programs of one phase at a time */
+    size_t             scratch_bytes;
+    ph_region   see_scratch; /* with `beside`: of vision and bridge, which run while the language part does */
+    const char *isa;         /* of the kernels in use */
+    int         tiles_seen;  /* in the newest run of the vision part; or packed patches */
+    ph_plan     plan;
+    int         n_turns;
+    /* With `beside`, of the side that answers: the most so far of all turns, and of each peer the rows of
+     * features that it held when it answered last, plus 1. */
+    ph_done most;
+    size_t  held[PH_PEERS_MAX];
+    int     is_plan_only;    /* nothing is bound or run */
+    size_t  left_bytes;      /* resident of engines that were opened, or tried to be, and run nothing */
+    int     has_said_absent; /* that an engine that was asked for is not here */
+    /* Values of the graphs that the stages fill and read; -1: the graph has none. */
+    int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
+    size_t tile_floats; /* of the vision graph's input, a tile */
+    int    tile_ids, cross_visual, cross_rows, cross_seen, positions;
+    int    patches, patch_rows, segments, windows, order; /* towers over packed patches */
+};
 
 /* A picture on its way to visual tokens. */
 typedef struct ph_view {
@@ -116,8 +123,12 @@ struct ph_turn {
     size_t             n_views;
     ph_view            old[PH_PICTURES_MAX]; /* of the question before: their features may serve again */
     size_t             n_old;
-    float             *features;      /* [context, d_model], mapped; rows in order of the pictures */
-    size_t             features_rows; /* used */
+    float             *features;           /* rows of d_visual; this turn's are [features_first, + context) */
+    size_t             features_first;     /* 0 unless the memory is lent */
+    size_t             features_rows;      /* used */
+    ph_turn           *peer[PH_PEERS_MAX]; /* [n_peers] turns with rows of the same memory */
+    size_t             n_peers;
+    uint64_t           borrows; /* bits of peers whose rows the question's pictures have */
     /* The sequence as it is, and as it shall be: ids, feature rows (-1: text), and keys that tell equal rows.
      */
     int32_t *id, *feature;
@@ -160,8 +171,9 @@ struct ph_turn {
 /* flow_session.c */
 const ph_graph *ph_part_graph(const ph_model *m, ph_part part);                 /* or NULL */
 void            ph_part_most(const ph_session *s, ph_part part, ph_syms *most); /* that it is compiled for */
-/* The engine called so, opened once however many parts ask for it.  Errors: PH_EMACHINE it is not here. */
-ph_rc ph_part_engine(ph_session *s, const char *name, ph_engine **out, ph_err *err);
+/* The engine called so, opened once however many parts of a crew ask for it.  Errors: PH_EMACHINE it is not
+ * here. */
+ph_rc ph_part_engine(ph_session *s, ph_part part, const char *name, ph_engine **out, ph_err *err);
 /* An engine that is not here: native stands in for it, which is said, once; strictly it is the error `why`.
  */
 ph_rc ph_engine_absent(ph_session *s, const char *name, const ph_err *why, ph_err *err);
@@ -174,6 +186,10 @@ ph_rc ph_session_costs(const ph_session *s, const ph_costs **out, ph_costs **own
 
 /* flow_route.c: engine_name of the parts that are left to the router. */
 ph_rc ph_session_place(ph_session *s, ph_err *err);
+
+static inline int ph_part_sees(ph_part part) {
+    return part == PH_PART_VISION || part == PH_PART_BRIDGE;
+}
 
 ph_rc ph_session_predict(const ph_session *s, const ph_done *done, ph_plan *out, ph_err *err);
 
@@ -199,9 +215,6 @@ ph_rc    ph_cross_check(const ph_turn *t, size_t tokens, ph_err *err);
 void     ph_cross_begin(ph_turn *t);                 /* views are prepared; before the first row */
 ph_sight ph_cross_look_from(ph_turn *t, int32_t id); /* rows in order */
 ph_rc    ph_cross_fill(ph_turn *t, ph_err *err);     /* before rows are run; does nothing when all is there */
-
-/* After a failure: nothing of the question is kept; the cache holds what was complete. */
-void ph_turn_abandon(ph_turn *t);
 
 /* Bind a part's program for at least these sizes, unless it is so already. */
 ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *err);

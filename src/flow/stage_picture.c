@@ -146,11 +146,13 @@ static ph_rc prepare_one(ph_turn *t, ph_view *v, ph_err *err) {
     return PH_OK;
 }
 
-/* A picture whose features stand already, from the question before, is not seen again. */
-static int find_seen(const ph_view *among, size_t n, ph_view *v) {
+/* A picture whose features stand already among the owner's rows, from this question of it or the one before,
+ * is not seen again. */
+static int find_seen(const ph_turn *owner, const ph_view *among, size_t n, ph_view *v) {
+    size_t first = owner->features_first, room = ph_session_features_rows(owner->session);
     for (size_t i = 0; i < n; i++)
-        if (among[i].is_seen && among[i].n_visual == v->n_visual &&
-            !memcmp(among[i].key, v->key, sizeof v->key)) {
+        if (among[i].is_seen && among[i].n_visual == v->n_visual && among[i].row >= first &&
+            among[i].row < first + room && !memcmp(among[i].key, v->key, sizeof v->key)) {
             v->row = among[i].row;
             v->is_seen = 1;
             return 1;
@@ -158,21 +160,39 @@ static int find_seen(const ph_view *among, size_t n, ph_view *v) {
     return 0;
 }
 
+/* Or of another turn, whose rows are not written while this one may read them. */
+static int find_peers(ph_turn *t, ph_view *v) {
+    for (size_t i = 0; i < t->n_peers; i++)
+        if (t->peer[i] != t && find_seen(t->peer[i], t->peer[i]->view, t->peer[i]->n_views, v)) {
+            t->borrows |= UINT64_C(1) << i;
+            return 1;
+        }
+    return 0;
+}
+
 /* Where each picture's visual tokens will stand among the turn's features. */
 static ph_rc place(ph_turn *t, ph_err *err) {
-    size_t room = t->session->model->cross ? ph_cross_capacity(t->session) : (size_t)t->session->how.context;
-    size_t wanted = 0;
-    for (size_t i = 0; i < t->n_views; i++)
-        if (!find_seen(t->old, t->n_old, &t->view[i])) wanted += (size_t)t->view[i].n_visual;
-    if (t->features_rows + wanted > room) { /* holes of pictures no longer asked about: begin anew */
+    size_t   room = ph_session_features_rows(t->session), wanted = 0;
+    uint64_t own = 0;
+    for (size_t i = 0; i < t->n_views; i++) {
+        if (find_peers(t, &t->view[i])) continue;
+        if (find_seen(t, t->old, t->n_old, &t->view[i]))
+            own |= UINT64_C(1) << i;
+        else
+            wanted += (size_t)t->view[i].n_visual;
+    }
+    /* Nothing of the question before is of use, or pictures no longer asked about leave no room: begin anew.
+     */
+    if (!own || t->features_rows + wanted > room) {
         t->features_rows = 0;
-        for (size_t i = 0; i < t->n_views; i++) t->view[i].is_seen = 0;
+        for (size_t i = 0; i < t->n_views; i++)
+            if (own >> i & 1) t->view[i].is_seen = 0;
     }
     for (size_t i = 0; i < t->n_views; i++) {
         if (t->view[i].is_seen) continue;
         if (t->features_rows + (size_t)t->view[i].n_visual > room)
             return PH_FAIL(err, PH_EBUG, "no room for the visual tokens of picture %zu", i);
-        t->view[i].row = t->features_rows;
+        t->view[i].row = t->features_first + t->features_rows;
         t->features_rows += (size_t)t->view[i].n_visual;
     }
     return PH_OK;

@@ -49,10 +49,11 @@ static void add_visual(batch *b, ph_turn *t, int32_t feature, int32_t row) {
     b->visual_rows[v] = row;
     if (!v) b->first_visual = x;
     if (!b->is_scattered && x == b->first_visual + v * d) return;
-    if (!b->is_scattered)
-        memcpy(b->visual, b->first_visual, v * d * sizeof *x); /* those so far were in one piece */
+    size_t so_far = b->is_scattered ? 0 : v * d * sizeof *x; /* those were in one piece */
+    if (so_far) memcpy(b->visual, b->first_visual, so_far);
     b->is_scattered = 1;
     memcpy(b->visual + v * d, x, d * sizeof *x);
+    ph_trace_add(b->s->trace, "border bytes copied", so_far + d * sizeof *x);
 }
 
 /* Row `index` of the turn's sequence, as it was spliced or said. */

@@ -8,7 +8,19 @@
  */
 #include "flow/session.h"
 
+#include <malloc.h>
 #include <string.h>
+
+enum { TRIM_BYTES = 64 << 10 };
+
+/* All pictures are seen: their pixels are of no more use. */
+static void seen(ph_turn *t) {
+    ph_arena_reset(&t->picture_arena);
+    if (t->done.prepare > TRIM_BYTES)
+        malloc_trim(0); /* sizes differ from picture to picture: no free lists */
+    for (size_t i = 0; i < t->n_views; i++) t->view[i].pixels = NULL, t->view[i].tiles = (ph_tiles){0};
+    t->stage = PH_STAGE_splice;
+}
 
 static ph_view *next_view(ph_turn *t) {
     while (t->see_view < t->n_views && t->view[t->see_view].is_seen) {
@@ -115,7 +127,7 @@ ph_rc ph_see(ph_turn *const *turns, size_t n, ph_err *err) {
         if (next_view(turns[i]))
             wanted = 1;
         else
-            turns[i]->stage = PH_STAGE_splice;
+            seen(turns[i]);
     }
     if (!wanted) return PH_OK;
     return turns[0]->session->patches >= 0 ? see_pictures(turns, n, err) : see_tiles(turns, n, err);
@@ -128,6 +140,21 @@ ph_rc ph_drop(ph_turn *const *turns, size_t n, ph_err *err) {
     return PH_OK;
 }
 
+static void go_on(ph_turn *t) {
+    if (next_view(t))
+        t->stage = PH_STAGE_see;
+    else
+        seen(t);
+}
+
+static void copy(ph_turn *t, size_t row, const float *from, size_t n) {
+    size_t d = t->session->d_visual;
+    float *to = t->features + row * d;
+    if (to == from) return; /* made where it shall stand */
+    memcpy(to, from, n * d * sizeof *from);
+    ph_trace_add(t->session->trace, "border bytes copied", n * d * sizeof *from);
+}
+
 /* Tokens whose order is not that of the tiles: those of the tiles that were seen now. */
 static void keep_anyres(ph_turn *t, const ph_view *v, const float *visual) {
     const ph_spec *spec = &t->session->model->spec;
@@ -136,9 +163,8 @@ static void keep_anyres(ph_turn *t, const ph_view *v, const float *visual) {
     for (int k = 0; k < v->n_visual; k++) {
         int from = ph_anyres_source(spec, &v->layout, k), tile = from / run - t->see_tile;
         if (tile < 0 || tile >= t->tile_n) continue;
-        memcpy(t->features + (v->row + (size_t)k) * d,
-               visual + ((size_t)(t->tile_at + tile) * (size_t)run + (size_t)(from % run)) * d,
-               d * sizeof *visual);
+        copy(t, v->row + (size_t)k,
+             visual + ((size_t)(t->tile_at + tile) * (size_t)run + (size_t)(from % run)) * d, 1);
     }
 }
 
@@ -149,11 +175,11 @@ static void keep_tiles(ph_turn *t, const float *visual) {
     if (spec->bridge.has_newline)
         keep_anyres(t, v, visual);
     else
-        memcpy(t->features + (v->row + (size_t)t->see_tile * run) * d, visual + (size_t)t->tile_at * run * d,
-               (size_t)t->tile_n * run * d * sizeof *visual);
+        copy(t, v->row + (size_t)t->see_tile * run, visual + (size_t)t->tile_at * run * d,
+             (size_t)t->tile_n * run);
     t->see_tile += t->tile_n;
     if (t->see_tile == v->layout.n_tiles) v->is_seen = 1;
-    t->stage = next_view(t) ? PH_STAGE_see : PH_STAGE_splice;
+    go_on(t);
 }
 
 /* The pictures that take_pictures() took, in the same order. */
@@ -162,13 +188,41 @@ static void keep_pictures(ph_turn *t, const float *visual) {
     for (int left = t->tile_n, at = t->tile_at; left;) {
         ph_view *v = next_view(t);
         int      patches = v->layout.n_patches, first = at / (v->layout.merge * v->layout.merge);
-        memcpy(t->features + v->row * d, visual + (size_t)first * d,
-               (size_t)v->n_visual * d * sizeof *visual);
+        copy(t, v->row, visual + (size_t)first * d, (size_t)v->n_visual);
         v->is_seen = 1;
         left -= patches;
         at += patches;
     }
-    t->stage = next_view(t) ? PH_STAGE_see : PH_STAGE_splice;
+    go_on(t);
+}
+
+/* Where the run's visual tokens shall stand, if that is one piece, as they are made: one turn's tiles in
+ * their order, or its pictures behind each other; else NULL. */
+static float *one_piece(ph_turn *const *turns, size_t n) {
+    ph_session    *s = turns[0]->session;
+    const ph_spec *spec = &s->model->spec;
+    ph_turn       *t = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (!turns[i]->tile_n) continue;
+        if (t) return NULL;
+        t = turns[i];
+    }
+    if (!t || s->how.copies_features) return NULL;
+    const ph_view *v = next_view(t);
+    if (s->patches < 0)
+        return spec->bridge.has_newline
+                   ? NULL
+                   : t->features +
+                         (v->row + (size_t)t->see_tile * (size_t)spec->bridge.tokens_per_tile) * s->d_visual;
+    size_t row = v->row;
+    int    left = t->tile_n;
+    for (size_t i = t->see_view; left; i++) {
+        if (t->view[i].is_seen) continue;
+        if (t->view[i].row != row) return NULL;
+        row += (size_t)t->view[i].n_visual;
+        left -= t->view[i].layout.n_patches;
+    }
+    return t->features + v->row * s->d_visual;
 }
 
 ph_rc ph_bridge(ph_turn *const *turns, size_t n, ph_err *err) {
@@ -179,6 +233,8 @@ ph_rc ph_bridge(ph_turn *const *turns, size_t n, ph_err *err) {
     PH_TRY(ph_part_ready(s, PH_PART_BRIDGE, &syms, err));
     PH_TRY(
         b->engine->def->lend(b->program, s->bridge_in, v->engine->def->buffer(v->program, s->features), err));
+    /* An engine that makes its outputs nowhere else is copied from. */
+    (void)b->engine->def->lend(b->program, s->visual_out, one_piece(turns, n), NULL);
     PH_TRY(ph_part_run(s, PH_PART_BRIDGE, &syms, turns[0]->question->cancel, err));
     const float *visual = b->engine->def->buffer(b->program, s->visual_out);
     for (size_t i = 0; i < n; i++)

@@ -10,11 +10,8 @@
  */
 #include "flow/session.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TRIM_BYTES = 64 << 10 };
 
 /* A run of visual tokens, standing in the prompt as one slot. */
 typedef struct visual_run {
@@ -338,11 +335,7 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
                                              : r.n - 1; /* the last row gives the logits */
     t->n_cached = (size_t)ph_kv_truncate(t->session->kv, t->sequence, (int)t->n_cached);
     t->at = t->n_kept = t->n_cached;
-    ph_arena_reset(&t->picture_arena);
     ph_arena_reset(&t->text_arena);
-    if (t->done.prepare > TRIM_BYTES)
-        malloc_trim(0); /* sizes differ from picture to picture: no free lists */
-    for (size_t i = 0; i < t->n_views; i++) t->view[i].pixels = NULL, t->view[i].tiles = (ph_tiles){0};
     t->stage = PH_STAGE_prefill;
     return PH_OK;
 }

@@ -58,6 +58,7 @@ typedef struct ph_load {
     int tiles;  /* an image, at most */
     int chunk;  /* rows of a prefill chunk */
     int threads;
+    int beside; /* turns of which one is seen while another is answered; 0: one at a time */
 } ph_load;
 
 typedef struct ph_plan {

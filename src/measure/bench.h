@@ -100,6 +100,24 @@ typedef struct ph_bench {
  * those of opening and of the corridor. */
 ph_rc ph_bench_run(ph_bench *out, const ph_bench_options *how, ph_err *err);
 
+/* ---- the border between engines: bench_border.c ---- */
+
+typedef struct ph_border_row {
+    const char *what;  /* "wide": synthetic, the copy is most of it; "model": the given one's own */
+    size_t      bytes; /* that cross it */
+    double      shared_ms, copied_ms;
+    size_t      shared_held, copied_held; /* bytes of anonymous memory that it took, at most */
+    size_t      copied_when_shared;       /* bytes, in two questions; not 0 where tokens change their order */
+} ph_border_row;
+
+typedef struct ph_bench_border {
+    ph_border_row row[2];
+    size_t        n; /* 1: the model sees nothing, or makes vectors */
+} ph_bench_border;
+
+/* With how->threads[0].  Errors: those of opening and of the corridor. */
+ph_rc ph_bench_border_run(ph_bench_border *out, const ph_bench_options *how, ph_err *err);
+
 /* ---- comparing: bench_compare.c ---- */
 
 typedef struct ph_bench_ratio {

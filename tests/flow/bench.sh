@@ -90,6 +90,24 @@ expect 2 'unknown option|--rounds' "--round" --round 2
 expect 3 'context' "-p beyond the context" -t 1 -p 100000
 expect 3 'nosuch' "no such model" -m nosuch
 expect 3 'plain text, which is not read' "a picture that is none" -t 1 --image now.json
+# The border: what is held is the same every time; times are only there.
+expect 0 '^wide .*' "--border" -t 1 --rounds 1 -q --border
+expect 0 '^\{"border"' "--border --json" -t 1 --rounds 2 -q --border --json
+cp out border.json
+if command -v jq > /dev/null; then
+    holds "rows of the border" jq -e '[.border[].what] == ["wide", "model"] and ([.border[] | .shared_ms > 0 and .copied_ms > 0 and .time > 0] | all)' border.json
+    holds "nothing is copied" jq -e '[.border[].copied_when_shared] == [0, 0] and .border[1].bytes == 64 * 256 * 4' border.json
+    [ -n "${PINHOLE_ASAN:-}" ] || holds "the wide border is held once" jq -e '.border[0] | .held <= 0.64 and .copied_held - .shared_held > 0.9 * .bytes' border.json
+fi
+expect 2 'leave one out' "--border --compare" --border --compare now.json
+# Double against serial, as a script.
+if command -v python3 > /dev/null && [ -z "${PINHOLE_ASAN:-}" ]; then
+    PINHOLE=$pinhole python3 "$root/bench/pipeline.py" --shape built-in --images 3 --rounds 1 -n 3 --json > pipeline.json 2> err
+    holds "pipeline.py" grep -qE '"double_of_serial": [0-9.]+, "double_of_all_threads": [0-9.]+, "auto": "serial, since too few' pipeline.json
+    PINHOLE=$pinhole python3 "$root/bench/pipeline.py" --shape built-in --sizes 4 --json > pipeline.json 2> err
+    holds "pipeline.py --sizes" grep -q '"ratio": {"serial":' pipeline.json
+fi
+
 # What the scripts of bench/ print with --json goes into tables.
 tables() { # WORDS OPTION..., with the objects on standard input
     local words=$1

@@ -7,6 +7,8 @@
 shopt -s nullglob
 passed=0 failed=0 worst=0
 images=tests/golden/set/images
+carried=$(mktemp -d)
+trap 'rm -rf "$carried"' EXIT
 
 number() { sed -nE "s/.*\"$1\":([0-9]+).*/\1/p" <<< "$2" | head -n 1; }
 
@@ -48,9 +50,31 @@ for model in models/panel-vlm tests/golden/set/models/*; do
     done
     [ ${#pictures[@]} -eq 1 ] || holds "$name, two pictures" "${with[@]}" --image $images/scene.png -n 8 -c 512
 done
+# Lists of questions: serial, and double, where two are on their way and the features of three stand.  Of pictures of
+# all sizes the largest counts, so the most that was predicted on the way.
+holds_list() { # what, model, arguments...
+    local what=$1 json predicted measured limit off
+    shift
+    json=$("$PINHOLE" run --list "$carried/list" -m "$@" 2>&1) || { failed=$((failed + 1)); echo "$what: $json"; return; }
+    predicted=$(sed -nE 's/.*"predicted":([0-9]+).*/\1/p' <<< "$json" | sort -n | tail -n 1)
+    measured=$(sed -nE 's/.*"measured":([0-9]+).*/\1/p' <<< "$json" | tail -n 1)
+    limit=$((predicted < 64000000 ? 2000000 : predicted / 20))
+    off=$((measured > predicted ? measured - predicted : predicted - measured))
+    if [ $off -le $limit ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    printf '%-60s predicted %9d measured %9d\n' "$what" "$predicted" "$measured"
+}
+for ((i = 0; i < 24; i++)); do
+    pictures=(scene.png odd_aspect.png second.png rgba.png exif_rotated.jpg scene.png)
+    printf '{"prompt": "What is in the image?", "image": "%s"}\n' $images/${pictures[i % 6]}
+done > "$carried/list"
+for name in models/panel-vlm tests/golden/set/models/vlm_{llava15,idefics3,qwen2vl,gemma3,mllama}; do
+    for how in "serial -t 2" "double -t 2" "double -t 4 --see-threads 3" "double -t 2 --chunk 16" "double --kv q4_1 -t 2"; do
+        # shellcheck disable=SC2086
+        holds_list "$(basename $name), a list, $how" $name --pipeline $how --ignore-eos -n 12
+    done
+done
+
 # Directories that a GGUF file carries: plain and as blocks, whose small files are no part of what stays.
-carried=$(mktemp -d)
-trap 'rm -rf "$carried"' EXIT
 for name in vlm_blip2 vlm_mllama llm_gemma2_softcap; do
     "$PINHOLE" convert tests/golden/set/models/$name -o "$carried/$name.gguf" --to gguf --names huggingface -q > /dev/null &&
         "$PINHOLE" quantize "$carried/$name.gguf" -o "$carried/$name.q8_0.gguf" --to q8_0 -q > /dev/null 2>&1

@@ -46,16 +46,35 @@ static void *buffer(const ph_program *program, int value) {
     return b < 0 || !p->is_bound ? NULL : p->buffer[b].at;
 }
 
+static int root_of(const ph_native *p, int b) {
+    while (p->buffer[b].same != b) b = p->buffer[b].same;
+    return b;
+}
+
+/* An output moves with all that shares its place: they are of its size. */
+static void lend_output(ph_native *p, int b, void *data) {
+    int root = root_of(p, b);
+    for (size_t i = 0; i < p->n_buffers; i++)
+        if (p->buffer[i].home == PH_HOME_TEMP && root_of(p, (int)i) == root)
+            p->buffer[i].at = data ? data : p->buffer[i].own;
+}
+
 static ph_rc lend(ph_program *program, int value, void *data, ph_err *err) {
-    ph_native *p = (ph_native *)program;
-    int        b = buffer_of(p, value);
-    if (b < 0 || p->buffer[b].home != PH_HOME_INPUT || !p->is_bound)
-        return PH_FAIL(err, PH_EUSAGE, "value %d is no input of the bound graph '%s'", value,
+    ph_native      *p = (ph_native *)program;
+    int             b = buffer_of(p, value);
+    const ph_value *v = b < 0 ? NULL : &program->graph->value[value];
+    /* An output that is an input under another name is made by nobody: it cannot be made elsewhere. */
+    int is_input = b >= 0 && p->buffer[b].home == PH_HOME_INPUT && v->cls == PH_VALUE_INPUT;
+    int is_output = b >= 0 && p->buffer[b].home == PH_HOME_TEMP && v->is_output;
+    if ((!is_input && !is_output) || !p->is_bound)
+        return PH_FAIL(err, PH_EUSAGE, "value %d is no input or output of the bound graph '%s'", value,
                        program->graph->name);
-    if ((uintptr_t)data % ph_dtype_bytes(program->graph->value[value].dtype))
-        return PH_FAIL(err, PH_EUSAGE, "input '%s': lent memory is not aligned",
-                       program->graph->value[value].name);
-    p->buffer[b].at = data ? data : p->buffer[b].own;
+    if ((uintptr_t)data % ph_dtype_bytes(v->dtype))
+        return PH_FAIL(err, PH_EUSAGE, "value '%s': lent memory is not aligned", v->name);
+    if (is_output)
+        lend_output(p, b, data);
+    else
+        p->buffer[b].at = data ? data : p->buffer[b].own;
     return PH_OK;
 }
 

@@ -161,11 +161,12 @@ static void *buffer(const ph_program *program, int value) {
 
 static ph_rc lend(ph_program *program, int value, void *data, ph_err *err) {
     ph_ort_port *port = port_of(program, value);
-    if (!port || !port->is_input || !((ph_ort_program *)program)->is_bound)
-        return PH_FAIL(err, PH_EUSAGE, "value %d is no input of the bound graph '%s'", value,
+    int          is_ours = port && (port->is_input || program->graph->value[value].is_output);
+    if (!is_ours || !((ph_ort_program *)program)->is_bound)
+        return PH_FAIL(err, PH_EUSAGE, "value %d is no input or output of the bound graph '%s'", value,
                        program->graph->name);
     if ((uintptr_t)data % ph_dtype_bytes(program->graph->value[value].dtype))
-        return PH_FAIL(err, PH_EUSAGE, "input '%s': lent memory is not aligned",
+        return PH_FAIL(err, PH_EUSAGE, "value '%s': lent memory is not aligned",
                        program->graph->value[value].name);
     port->data = data ? data : port->own;
     return PH_OK;

@@ -158,6 +158,24 @@ static void program_that_borrows(eh_run *r, const ph_graph *g, const eh_lm *m, i
     CHECK(def->compile(r->engine, g, &how, &b.program, NULL) == PH_EUSAGE);
 }
 
+/* An output that is made in the caller's memory: the same bits, and the program's own stays as it is. */
+static void output_that_is_lent(eh_run *r, int logits, size_t vocab, const float *want) {
+    const ph_engine_def *def = r->engine->def;
+    float               *own = def->buffer(r->program, logits), *lent = calloc(vocab, sizeof *lent);
+    size_t               n_same = 0;
+    ph_syms              syms = eh_syms(LEND_ROWS, 1, LEND_VISUAL, 0, 0);
+    memset(own, 0, vocab * sizeof *own);
+    CHECK(!def->lend(r->program, logits, lent, NULL) && def->buffer(r->program, logits) == lent);
+    eh_go(r, syms);
+    eh_same(lent, want, vocab, "an output lent");
+    CHECK(!def->lend(r->program, logits, NULL, NULL) && def->buffer(r->program, logits) == own);
+    for (size_t i = 0; i < vocab; i++) n_same += own[i] == want[i];
+    CHECK_SAY(n_same < vocab, "the program's own buffer was written as well");
+    eh_go(r, syms);
+    eh_same(own, want, vocab, "an output given back");
+    free(lent);
+}
+
 /* Visual tokens from the caller's own memory, not copied, against the same through the program's buffer. */
 void test_memory_lend(void) {
     enum { N = LEND_ROWS, V = LEND_VISUAL };
@@ -189,14 +207,77 @@ void test_memory_lend(void) {
         eh_same(def->buffer(r.program, logits), kept, (size_t)m.vocab, "lent");
         program_that_borrows(&r, g, &m, a, value, visual, kept, kv);
         CHECK(!def->lend(r.program, value, NULL, NULL) && def->buffer(r.program, value) == own);
-        CHECK(def->lend(r.program, logits, visual, NULL) == PH_EUSAGE &&
+        CHECK(def->lend(r.program, ph_graph_find(g, "hidden.0"), visual, NULL) == PH_EUSAGE &&
               def->lend(r.program, -1, visual, NULL) == PH_EUSAGE);
+        memcpy(own, visual, sizeof visual);
+        output_that_is_lent(&r, logits, (size_t)m.vocab, kept);
     }
     eh_close(&r);
     ph_kv_close(kv);
     ph_graph_close(g);
     eh_store_close(&s);
     free(kept);
+}
+
+/* The last step may work in the place of the one before: the output moves with it. */
+void test_memory_lend_in_place(void) {
+    enum { N = 5, W = 48 };
+    const ph_syms syms = eh_syms(0, 0, 0, 0, N);
+    float         x[N * W], lent[N * W], want[N * W];
+    ph_graph     *g;
+    eh_store      s;
+    eh_run        r;
+    eh_store_open(&s);
+    CHECK(!ph_graph_open(&g, "bridge", NULL));
+    int in = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, ph_dim_sym(PH_SYM_N), ph_dim_of(W)));
+    int w = eh_weight(g, &s, "w", ph_shape_of(2, ph_dim_of(W), ph_dim_of(W)), PH_F32, 0, 0.3f, 0);
+    int y = ph_graph_node(g, "Linear", PH_IN(in, w), PH_NO_ATTRS, "product");
+    y = ph_graph_node(g, "Softmax", PH_IN(y), PH_ATTRS(PH_INT("axis", -1)), "soft");
+    ph_graph_output(g, ph_graph_node(g, "Relu", PH_IN(y), PH_NO_ATTRS, "bent"), "y");
+    CHECK(!ph_graph_finish(g, NULL));
+    eh_fill(x, N * W);
+    if (eh_open(&r, g, 2, ph_cpu_features(), syms, NULL, 0) && eh_bind(&r, syms, NULL)) {
+        const ph_engine_def *def = r.engine->def;
+        int                  out = ph_graph_find(g, "y");
+        memcpy(def->buffer(r.program, in), x, sizeof x);
+        eh_go(&r, syms);
+        float *own = def->buffer(r.program, out);
+        memcpy(want, own, sizeof want);
+        memset(own, 0, sizeof want);
+        CHECK(!def->lend(r.program, out, lent, NULL) && def->buffer(r.program, out) == lent);
+        memcpy(def->buffer(r.program, in), x, sizeof x);
+        eh_go(&r, syms);
+        eh_same(lent, want, N * W, "lent");
+        CHECK(own[0] == 0 && own[N * W - 1] == 0 && eh_guards_stand(&r));
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* An output that is an input under another name stays where that is. */
+void test_memory_lend_alias(void) {
+    enum { N = 3, W = 8 };
+    const ph_syms syms = eh_syms(0, 0, 0, 0, N);
+    float         x[N * W], lent[N * W] = {0};
+    ph_graph     *g;
+    eh_run        r;
+    CHECK(!ph_graph_open(&g, "bridge", NULL));
+    int in = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, ph_dim_sym(PH_SYM_N), ph_dim_of(W)));
+    ph_graph_output(g, ph_graph_node(g, "Identity", PH_IN(in), PH_NO_ATTRS, "as.is"), "y");
+    CHECK(!ph_graph_finish(g, NULL));
+    eh_fill(x, N * W);
+    if (eh_open(&r, g, 1, ph_cpu_features(), syms, NULL, 0) && eh_bind(&r, syms, NULL)) {
+        const ph_engine_def *def = r.engine->def;
+        int                  out = ph_graph_find(g, "y");
+        CHECK(!def->lend(r.program, in, x, NULL));
+        CHECK(def->lend(r.program, out, lent, NULL) == PH_EUSAGE);
+        CHECK(def->lend(r.program, out, NULL, NULL) == PH_EUSAGE && def->buffer(r.program, in) == x);
+        eh_go(&r, syms);
+        eh_same(def->buffer(r.program, out), x, N * W, "as it is");
+    }
+    eh_close(&r);
+    ph_graph_close(g);
 }
 
 /* ---- taps ---- */

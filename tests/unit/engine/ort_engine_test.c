@@ -241,7 +241,12 @@ void test_ort_border(void) {
         CHECK(!ph_engine_ort.lend(r.program, x, NULL, NULL));
         CHECK(copied(&r, how.max) == 0 && at(&r, "y")[0] == 0);
         CHECK(ph_engine_ort.lend(r.program, x, (char *)lent + 1, NULL) == PH_EUSAGE);
-        CHECK(ph_engine_ort.lend(r.program, ph_graph_find(g, "y"), lent, NULL) == PH_EUSAGE);
+        int y = ph_graph_find(g, "y");
+        CHECK(!ph_engine_ort.lend(r.program, y, lent, NULL) && at(&r, "y") == lent);
+        at(&r, "x")[0] = 5;
+        CHECK(copied(&r, how.max) == 0 && lent[0] == 5);
+        CHECK(!ph_engine_ort.lend(r.program, y, NULL, NULL) && at(&r, "y") != lent);
+        CHECK(ph_engine_ort.lend(r.program, -1, lent, NULL) == PH_EUSAGE);
     }
     eh_close(&r);
     ph_graph_close(g);

@@ -1,0 +1,215 @@
+/* many.c - which way, by measuring both; see many.h. */
+#include "sched/many.h"
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+const char *const ph_overlap_name[] = {"serial", "double", "auto"};
+
+int ph_overlap_find(const char *name) {
+    for (int i = 0; i <= PH_OVERLAP_AUTO; i++)
+        if (!strcmp(name, ph_overlap_name[i])) return i;
+    return -1;
+}
+
+int ph_many_see_threads(int n, double picture_ms, double answer_ms) {
+    double sum = picture_ms + answer_ms;
+    int    see = sum > 0 ? (int)((double)n * picture_ms / sum + 0.5) : n / 2;
+    if (see >= n) see = n - 1;
+    return see < 1 ? 1 : see;
+}
+
+/* What questions took and what that is the price of. */
+typedef struct price {
+    double picture_ms, prefill_ms, say_ms;
+    double visual, rows, ids; /* tokens that were seen, prefilled, said */
+    double wall_ms;
+    size_t n;
+} price;
+
+/* One session's run. */
+typedef struct leg {
+    const ph_pipeline_calls *calls;
+    ph_many_report          *report;
+    size_t                   first, most; /* questions from `first` on, at most so many; 0: all */
+    price                    tried;       /* of those behind the warm-up */
+    size_t                   n_done;
+    uint64_t                 last_ns; /* when the newest was done */
+    const price             *serial;  /* of a double leg that is tried: what it is held to; or NULL */
+    atomic_int               must_end;
+    int                      is_over; /* next() had no more, or done() ended it */
+} leg;
+
+static double sum_ms(const ph_answer *a, ph_stage from, ph_stage to) {
+    double ms = 0;
+    for (int i = from; i <= (int)to; i++) ms += a->stage_ms[i];
+    return ms;
+}
+
+static double say_ms(const ph_answer *a) {
+    return a->stage_ms[PH_STAGE_sample] + a->stage_ms[PH_STAGE_step] + a->stage_ms[PH_STAGE_speak];
+}
+
+static void add(price *p, const ph_answer *a) {
+    int was_seen = a->stage_ms[PH_STAGE_bridge] > 0;
+    p->picture_ms += sum_ms(a, PH_STAGE_decode, PH_STAGE_bridge);
+    p->visual += was_seen ? a->image_tokens : 0;
+    p->prefill_ms += sum_ms(a, PH_STAGE_splice, PH_STAGE_prefill);
+    p->rows += a->prompt_tokens - a->cached_tokens;
+    p->say_ms += say_ms(a);
+    p->ids += (double)a->n_ids;
+    p->n++;
+}
+
+/* What `work` would have taken at the price of `at`. */
+static double reckon(const price *at, const price *work) {
+    double ms = 0;
+    if (at->visual > 0) ms += at->picture_ms / at->visual * work->visual;
+    if (at->rows > 0) ms += at->prefill_ms / at->rows * work->rows;
+    if (at->ids > 0) ms += at->say_ms / at->ids * work->ids;
+    return ms;
+}
+
+static int next(void *arg, size_t index, const ph_question **q, ph_err *err) {
+    leg *l = arg;
+    if (atomic_load(&l->must_end) || (l->most && index >= l->most)) return 0;
+    int got = l->calls->next(l->calls->arg, l->first + index, q, err);
+    if (!got) atomic_fetch_or(&l->must_end, 2);
+    return got;
+}
+
+/* A tried double leg ends when it is slower than serial would have been; else it goes on. */
+static void judge(leg *l) {
+    if (!l->serial || l->tried.n != PH_MANY_TRIED) return;
+    l->report->serial_ms = reckon(l->serial, &l->tried) / PH_MANY_TRIED;
+    l->report->double_ms = l->tried.wall_ms / PH_MANY_TRIED;
+    int is_slower = l->report->double_ms >= l->report->serial_ms;
+    l->report->why = is_slower ? "double was not faster than serial with all threads"
+                               : "double was faster than serial with all threads";
+    if (is_slower) atomic_fetch_or(&l->must_end, 1);
+}
+
+static int done(void *arg, size_t index, ph_rc rc, const ph_answer *a, const ph_err *err) {
+    leg            *l = arg;
+    ph_many_report *r = l->report;
+    uint64_t        now = ph_clock_ns();
+    if (a && l->n_done >= PH_MANY_WARM && l->tried.n < PH_MANY_TRIED) {
+        add(&l->tried, a);
+        l->tried.wall_ms += (double)(now - l->last_ns) / 1e6;
+        judge(l);
+    }
+    l->n_done++;
+    l->last_ns = now;
+    if (a) {
+        r->picture_ms += sum_ms(a, PH_STAGE_decode, PH_STAGE_bridge);
+        r->answer_ms += sum_ms(a, PH_STAGE_splice, PH_STAGE_speak);
+        if (a->predicted.total > r->predicted.total) r->predicted = a->predicted;
+        r->measured = a->measured_peak;
+        r->measured_anon = a->measured_anon;
+    }
+    int must_end = l->calls->done(l->calls->arg, l->first + index, rc, a, err);
+    l->is_over |= must_end;
+    return must_end;
+}
+
+/* ---- legs ---- */
+
+static ph_rc run_leg(leg *l, ph_session *s, ph_err *err) {
+    const ph_pipeline_calls calls = {.next = next, .done = done, .arg = l};
+    ph_pipeline            *p;
+    PH_TRY(ph_pipeline_open(&p, s, err));
+    l->last_ns = ph_clock_ns();
+    uint64_t begin = l->last_ns;
+    ph_rc    rc = ph_pipeline_run(p, &calls, err);
+    l->report->wall_ms += (double)(ph_clock_ns() - begin) / 1e6;
+    ph_pipeline_close(p);
+    l->is_over |= atomic_load(&l->must_end) >> 1;
+    return rc;
+}
+
+/* Bytes and times of the two sides, as the serial leg went: weights, as often as they were read. */
+static ph_rc cut(const ph_many *m, const leg *l, ph_session *s, ph_err *err) {
+    const ph_trace *t = ph_session_trace(s);
+    size_t          see, say;
+    PH_TRY(ph_session_weights(s, 1, &see, err));
+    PH_TRY(ph_session_weights(s, 0, &say, err));
+    double runs = (double)(ph_trace_count(t, "prefill") + ph_trace_count(t, "step"));
+    double ms = 0;
+    for (int i = PH_STAGE_splice; i <= (int)PH_STAGE_speak; i++)
+        ms += (double)ph_trace_total_ns(t, ph_stage_name[i]) / 1e6;
+    double seen_ms = 0;
+    for (int i = PH_STAGE_decode; i <= (int)PH_STAGE_bridge; i++)
+        seen_ms += (double)ph_trace_total_ns(t, ph_stage_name[i]) / 1e6;
+    double             n = l->n_done ? (double)l->n_done : 1;
+    const ph_cut_stage stage[] = {
+        {(double)see * (double)ph_trace_count(t, "bridge") / n, seen_ms / 1e3 / n},
+        {(double)say * runs / n, ms / 1e3 / n},
+    };
+    ph_cut_stages(&l->report->cut, stage, 2, m->bytes_a_second, 0);
+    return PH_OK;
+}
+
+static ph_rc open_and_run(const ph_many *m, int beside, int see_threads, leg *l, ph_err *err) {
+    ph_session_options o = m->session;
+    ph_session        *s;
+    o.beside = beside;
+    o.see_threads = see_threads;
+    PH_TRY(ph_session_open(&s, m->model, &o, err));
+    l->report->see_threads = ph_session_threads(s, 1);
+    l->report->threads = ph_session_threads(s, 0);
+    ph_rc rc = run_leg(l, s, err);
+    if (!rc && m->bytes_a_second > 0 && !beside) rc = cut(m, l, s, err);
+    int is_double = ph_session_beside(s) > 0;
+    ph_session_close(s);
+    if (is_double)
+        l->report->n_double += l->n_done;
+    else
+        l->report->n_serial += l->n_done;
+    return rc;
+}
+
+static const char *not_tried(const ph_many *m, const leg *serial, const ph_many_report *r) {
+    if (serial->tried.visual <= 0) return "nothing was seen";
+    if (r->threads < 2) return "one thread has no second side";
+    if (m->bytes_a_second > 0 && r->cut.n < 2)
+        return "both sides at once would want more than the memory gives";
+    return NULL;
+}
+
+/* The serial leg, the double one if it may be tried, and what is left. */
+static ph_rc try_both(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out, ph_err *err) {
+    leg serial = {.calls = calls, .report = out, .most = PH_MANY_WARM + PH_MANY_TRIED};
+    leg tried = {.calls = calls, .report = out, .serial = &serial.tried};
+    leg rest = {.calls = calls, .report = out};
+    PH_TRY(open_and_run(m, 0, 0, &serial, err));
+    if (serial.is_over) return PH_OK;
+    rest.first = serial.n_done;
+    out->why = not_tried(m, &serial, out);
+    if (!out->why) {
+        const price *p = &serial.tried;
+        int          see = m->session.see_threads;
+        if (!see) see = ph_many_see_threads(out->threads, p->picture_ms, p->prefill_ms + p->say_ms);
+        tried.first = rest.first;
+        PH_TRY(open_and_run(m, PH_PIPELINE_SLOTS, see, &tried, err));
+        rest.first += tried.n_done;
+        if (tried.is_over || !(atomic_load(&tried.must_end) & 1)) return PH_OK;
+    }
+    return open_and_run(m, 0, 0, &rest, err);
+}
+
+ph_rc ph_many_run(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out, ph_err *err) {
+    leg   all = {.calls = calls, .report = out};
+    ph_rc rc;
+    *out = (ph_many_report){0};
+    if (m->how == PH_OVERLAP_AUTO && m->n >= PH_MANY_LEAST) {
+        rc = try_both(m, calls, out, err);
+    } else {
+        if (m->how == PH_OVERLAP_AUTO) out->why = "too few questions to try both ways";
+        rc = open_and_run(m, m->how == PH_OVERLAP_DOUBLE ? PH_PIPELINE_SLOTS : 0, m->session.see_threads,
+                          &all, err);
+    }
+    out->used = out->n_double > out->n_serial ? PH_OVERLAP_DOUBLE : PH_OVERLAP_SERIAL;
+    return rc;
+}

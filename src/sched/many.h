@@ -1,0 +1,58 @@
+/* many.h - many questions to one model: serial, double, or whichever is faster here.
+ *
+ * What overlap brings cannot be reckoned: were stages to scale with threads, two sides with half the threads
+ * each would take as long as all threads on one side after the other.  What decides is how far they fall
+ * short of that (reading weights that no thread brings faster, barriers, decoding by one thread), and that is
+ * measured:
+ *
+ *     auto    1 question serial, not counted ► 4 serial ► 1 double, not counted ► 4 double ► the rest as was faster
+ *
+ * Serial has all threads.  The price of the double ones, had they been serial, follows from the serial ones:
+ * time a visual token that was seen, a token that was prefilled, a token that was said.  So questions and
+ * answers may differ in length.  Changing sides opens the session anew; answers are the same, whichever way.
+ */
+#ifndef PH_SCHED_MANY_H
+#define PH_SCHED_MANY_H
+
+#include "sched/cut.h"
+#include "sched/pipeline.h"
+
+typedef enum ph_overlap { PH_OVERLAP_SERIAL, PH_OVERLAP_DOUBLE, PH_OVERLAP_AUTO } ph_overlap;
+extern const char *const ph_overlap_name[];                 /* "serial" "double" "auto" */
+int                      ph_overlap_find(const char *name); /* -1: none */
+
+/* Fewer questions than this are not worth trying: auto is serial then. */
+enum { PH_MANY_WARM = 1, PH_MANY_TRIED = 4, PH_MANY_LEAST = 3 * (PH_MANY_WARM + PH_MANY_TRIED) };
+
+typedef struct ph_many {
+    const ph_model    *model;
+    ph_session_options session; /* `beside` is set by how */
+    ph_overlap         how;
+    size_t             n;  /* questions that next() has */
+    double bytes_a_second; /* of the device's memory; 0: not known.  auto: serial where two sides at once
+                            * would want more (cut.h) */
+} ph_many;
+
+typedef struct ph_many_report {
+    ph_overlap  used;                 /* for most of the questions */
+    const char *why;                  /* of auto: static; else NULL */
+    int         see_threads, threads; /* of the sides of the last session; serial: the same crew */
+    size_t      n_serial, n_double;   /* questions */
+    double      serial_ms,
+        double_ms;  /* of auto, a tried question: reckoned from the serial ones, measured; or 0 */
+    double wall_ms; /* from the first question to the last answer, opening sessions left out */
+    double answer_ms,
+        picture_ms;      /* of the answers: sums of their stages, splice to speak and decode to bridge */
+    ph_cut    cut;       /* of auto with a bandwidth; n 0: not made */
+    ph_memory predicted; /* the largest that an answer was told */
+    size_t    measured, measured_anon;
+} ph_many_report;
+
+/* As ph_pipeline_run with sessions of its own.  Errors: PH_EUSAGE and others of ph_session_open,
+ * ph_pipeline_open. */
+ph_rc ph_many_run(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out, ph_err *err);
+
+/* How many of n threads see, by the time that both sides took with all of them: at least 1, at most n - 1. */
+int ph_many_see_threads(int n, double picture_ms, double answer_ms);
+
+#endif

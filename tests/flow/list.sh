@@ -1,0 +1,196 @@
+#!/bin/bash
+# `run --list`: a question a line in, an answer a line out.  The answers are those of the same questions one by one,
+# whichever way the list goes; what is wrong with a line is said in its place, and with the list in one message; many
+# pictures of many sizes leave no memory behind.
+: "${PINHOLE:=build/pinhole}"
+command -v jq > /dev/null || { echo "jq is not here"; exit 77; }
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+export PINHOLE_MODEL=models/panel-vlm LC_ALL=C
+images=tests/golden/set/images
+passed=0 failed=0
+ok() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$name: FAILED"
+    fi
+}
+fails() { # STATUS WORDS ARGUMENTS...: one message that holds the words, and no answer
+    local want=$1 words=$2 rc
+    shift 2
+    "$PINHOLE" run "$@" > "$D/out" 2> "$D/err" < /dev/null
+    rc=$?
+    [ $rc = "$want" ] && [ ! -s "$D/out" ] && [ "$(grep -c '^pinhole' "$D/err")" = 1 ] && grep -qF -- "$words" "$D/err" && return
+    echo "status $rc, wanted $want with '$words':"
+    cat "$D/out" "$D/err"
+    return 1
+}
+holds() { jq -e -s "$1" "$D/all" > /dev/null; } # of all answers
+short() { jq -c '[.line, .id, .text, .ids, .prompt_tokens, .image_tokens, .stop, .error.code]' "$@"; }
+
+# ---- the same answers
+
+pictures=(scene.png odd_aspect.png second.png rgba.png scene.png exif_rotated.jpg)
+questions() { # N: so many, pictures in turn, some without one
+    local i
+    for ((i = 0; i < $1; i++)); do
+        if [ $((i % 7)) = 6 ]; then
+            printf '{"prompt": "Say something, number %d.", "id": %d}\n' $i $i
+        else
+            printf '{"prompt": "What is in picture %d?", "image": "%s", "tokens": %d}\n' $i "$images/${pictures[i % 6]}" $((4 + i % 9))
+        fi
+    done
+}
+one_by_one() { # MODEL: each line by itself
+    local prompt image tokens n=0
+    while IFS='|' read -r prompt image tokens; do
+        n=$((n + 1))
+        "$PINHOLE" run -m "$1" --json --ignore-eos -p "$prompt" ${image:+--image "$image"} -n "$tokens" 2> /dev/null |
+            jq -c "[$n, .text, .ids, .prompt_tokens, .image_tokens]"
+    done < <(jq -r '[.prompt, .image // "", .tokens // 6] | map(tostring) | join("|")' "$D/q")
+}
+as_list() { # MODEL ARGUMENTS...
+    "$PINHOLE" run -m "$1" --list "$D/q" --ignore-eos -n 6 "${@:2}" > "$D/all" 2> "$D/err" &&
+        jq -c '[.line, .text, .ids, .prompt_tokens, .image_tokens]' "$D/all"
+}
+for model in tests/golden/set/models/vlm_llava15 tests/golden/set/models/vlm_idefics3 tests/golden/set/models/vlm_qwen2vl; do
+    questions 18 > "$D/q"
+    one_by_one "$model" > "$D/want"
+    [ "$(wc -l < "$D/want")" = "$(wc -l < "$D/q")" ] || { failed=$((failed + 1)); echo "$model: not all were answered one by one"; }
+    for how in "--pipeline serial" "--pipeline double -t 2" "--pipeline double -t 1" "--pipeline double -t 4 --see-threads 1" "-t 2" "--bandwidth 1" "--bandwidth 900GB -t 2"; do
+        # shellcheck disable=SC2086
+        as_list "$model" $how > "$D/got"
+        ok "$(basename "$model") $how" cmp -s "$D/want" "$D/got"
+    done
+done
+
+# ---- which way, and why
+
+questions 18 > "$D/q"
+way() { # WORDS ARGUMENTS...
+    "$PINHOLE" run --list "$D/q" -n 4 --stats "${@:2}" > "$D/out" 2> "$D/err" && grep -qE -- "$1" "$D/err" && return
+    cat "$D/err"
+    return 1
+}
+ok "serial says so" way '^pipeline: serial$' --pipeline serial
+ok "double says so" way '^pipeline: double$' --pipeline double
+ok "auto measures" way '^pipeline: (serial|double), since double was (not )?faster .*ms double, .*ms serial' -t 2
+ok "one thread" way '^pipeline: serial, since one thread' -t 1
+ok "little bandwidth" way 'since both sides at once would want more.*GB/s' -t 2 --bandwidth 1MB
+head -n 3 "$D/q" > "$D/few" && cp "$D/few" "$D/q"
+ok "few questions" way 'too few questions' -t 2
+
+# ---- what is wrong
+
+head -c 300 $images/scene.png > "$D/cut.png"
+cat > "$D/q" <<END
+{"prompt": "what is on the display?", "image": "examples/panel1.png", "id": "first"}
+
+not json
+{"prompt": "x", "imgae": "examples/panel1.png"}
+{"prompt": "x", "image": "$D/nowhere.png"}
+{"prompt": "x", "image": "$D/cut.png"}
+{"prompt": "x", "image": "README.md", "id": 6}
+[1, 2]
+{"tokens": 3}
+{"prompt": "x", "tokens": -1}
+{"prompt": 3}
+{"prompt": "x", "id": [1]}
+{"prompt": "x", "image": [1]}
+{"prompt": "what is on the display?", "image": ["examples/panel1.png"], "id": "last"}
+END
+cat > "$D/want" <<'END'
+[1,"first","64",[428,23],77,64,"token",null]
+[3,null,null,null,null,null,null,"EFORMAT"]
+[4,null,null,null,null,null,null,"EFORMAT"]
+[5,null,null,null,null,null,null,"EPATH"]
+[6,null,null,null,null,null,null,"EFORMAT"]
+[7,6,null,null,null,null,null,"EUNSUP"]
+[8,null,null,null,null,null,null,"EFORMAT"]
+[9,null,null,null,null,null,null,"EFORMAT"]
+[10,null,null,null,null,null,null,"EFORMAT"]
+[11,null,null,null,null,null,null,"EFORMAT"]
+[12,null,null,null,null,null,null,"EFORMAT"]
+[13,null,null,null,null,null,null,"EFORMAT"]
+[14,"last","64",[428,23],77,64,"token",null]
+END
+for how in serial double; do
+    "$PINHOLE" run --list "$D/q" --pipeline $how > "$D/all" 2> "$D/err"
+    ok "$how: the status tells of it" [ $? = 1 ]
+    short "$D/all" > "$D/got"
+    ok "$how: each in its place" diff "$D/want" "$D/got"
+    ok "$how: nothing else is said" [ ! -s "$D/err" ]
+    ok "$how: the line is named" test "$(jq -r 'select(.line == 3).error.message' "$D/all" | grep -c 'line 3')" = 1
+    ok "$how: the key is named" grep -q "no key 'imgae' is known" "$D/all"
+    ok "$how: the picture is named" test "$(jq -r 'select(.line == 6).error.notes[1]' "$D/all")" = "in the picture $D/cut.png"
+done
+head -n 1 "$D/q" | "$PINHOLE" run --list - 2> "$D/err" | short > "$D/got"
+ok "from standard input" cmp -s <(head -n 1 "$D/want") "$D/got"
+: > "$D/empty"
+printf ' \n\t\r\n\n' > "$D/blank"
+ok "no list" fails 3 nowhere.jsonl --list "$D/nowhere.jsonl"
+ok "an empty list" fails 3 "holds no question" --list "$D/empty"
+ok "a list of blanks" fails 3 "holds no question" --list "$D/blank"
+ok "a folder" fails 3 "$D" --list "$D"
+ok "and a prompt" fails 2 "--list stands alone" --list "$D/q" -p x
+ok "and a picture" fails 2 "--list stands alone" --list "$D/q" --image examples/panel1.png
+ok "another way" fails 2 "--pipeline takes serial, double or auto, not 'both'" --list "$D/q" --pipeline both
+ok "without a list" fails 2 "are for a --list" -p x --pipeline serial
+ok "threads without a list" fails 2 "are for a --list" -p x --see-threads 1
+ok "no threads" fails 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
+
+# ---- an interrupt, when the second answer has begun to come
+for ((i = 0; i < 6; i++)); do echo '{"prompt": "describe", "image": "examples/panel1.png"}'; done > "$D/q"
+for how in serial double; do
+    : > "$D/all"
+    "$PINHOLE" run --list "$D/q" --pipeline $how --ignore-eos -n 430 -t 2 > "$D/all" 2> "$D/err" &
+    pid=$!
+    while [ ! -s "$D/all" ] && kill -0 $pid 2> /dev/null; do sleep 0.02; done
+    kill -INT $pid 2> /dev/null
+    wait $pid
+    rc=$?
+    # On a fast machine all may be said before the signal comes: then there is nothing to see.
+    [ $rc = 0 ] && [ "$(grep -c '"stop":"length"' "$D/all")" = 6 ] && continue
+    ok "interrupted, $how: status" [ $rc = 1 ]
+    ok "interrupted, $how: lines are whole" holds '. as $l | ([range($l | length) | $l[.].line == . + 1] | all) and ([$l[] | select(.text) | .stop] | last == "cancel")'
+    ok "interrupted, $how: the others" holds '[.[] | select(.error) | .error.code == "ECANCEL"] | all'
+done
+
+# ---- 200 pictures of 200 sizes
+
+if [ -z "${PINHOLE_ASAN:-}" ]; then
+    le32() { printf "\\\\x%02x\\\\x%02x\\\\x%02x\\\\x%02x" $(($1 & 255)) $(($1 >> 8 & 255)) $(($1 >> 16 & 255)) $(($1 >> 24 & 255)); }
+    for ((i = 0; i < 200; i++)); do # the first is the largest
+        w=$((640 - (i * 37) % 200 * 3)) h=$((430 - (i * 61) % 200 * 2))
+        row=$(((w * 3 + 3) / 4 * 4))
+        # shellcheck disable=SC2059
+        printf "BM$(le32 $((54 + row * h)))\0\0\0\0$(le32 54)$(le32 40)$(le32 $w)$(le32 $h)\x01\0\x18\0$(le32 0)$(le32 $((row * h)))$(le32 0)$(le32 0)$(le32 0)$(le32 0)" > "$D/$i.bmp"
+        head -c $((row * h)) /dev/zero | tr '\0' "\\$(printf %o $((i + 1)))" >> "$D/$i.bmp"
+        printf '{"prompt": "what is it?", "image": "%s", "tokens": 4}\n' "$D/$i.bmp"
+    done > "$D/q"
+    cat "$D/q" "$D/q" "$D/q" > "$D/thrice"
+    # Serial: what is held after the 200th answer and after the 400th is the same within 2 %.  Double: another picture is
+    # on its way whenever it is read, so medians of two rounds are compared, and may differ by half a picture beside it.
+    held() { # HOW: of the second and the third round, RssAnon
+        case $1 in
+            serial) jq -s -r '[.[].memory.measured_anon] | "\(.[199]) \(.[399])"' "$D/all" ;;
+            double) jq -s -r '[.[].memory.measured_anon] | "\(.[200:400] | sort | .[100]) \(.[400:600] | sort | .[100])"' "$D/all" ;;
+        esac
+    }
+    for model in models/panel-vlm tests/golden/set/models/vlm_idefics3 tests/golden/set/models/vlm_qwen2vl; do
+        for how in "serial 0" "double 600000"; do
+            "$PINHOLE" run -m "$model" --list "$D/thrice" --pipeline ${how% *} -t 2 --ignore-eos > "$D/all" 2> "$D/err"
+            ok "$(basename "$model") $how: 600 are answered" [ "$? $(wc -l < "$D/all")" = "0 600" ]
+            read -r early late < <(held ${how% *})
+            printf '%-14s %-7s RssAnon %9d then %9d\n' "$(basename "$model")" "${how% *}" "$early" "$late"
+            ok "$(basename "$model") $how: nothing stays" [ $late -le $((early * 102 / 100 + ${how#* })) ]
+        done
+    done
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

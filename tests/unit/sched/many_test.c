@@ -1,0 +1,80 @@
+/* many_test.c - which way a list goes, and that it goes the whole way. */
+#include "tests/unit/sched/sched_help.h"
+
+#include <string.h>
+
+static const char *const pictures[] = {"scene.png", "odd_aspect.png", "second.png", "rgba.png"};
+
+static void make(sh_ask *ask, size_t n, int sees) {
+    for (size_t i = 0; i < n; i++)
+        ask[i] = (sh_ask){sees ? pictures[i % 4] : NULL,
+                          i % 3 ? "What is in the image?" : "Describe the colours."};
+}
+
+static ph_many_report run(sh_list *l, const sh_ask *ask, size_t n, const ph_many *how) {
+    const ph_pipeline_calls calls = {sh_next, sh_done, l};
+    ph_many_report          r = {0};
+    ph_err                  e = {0};
+    ph_many                 m = *how;
+    m.n = n;
+    sh_open(l, ask, n);
+    CHECK_SAY(!ph_many_run(&m, &calls, &r, &e), "%s", e.msg);
+    CHECK_SAY(l->n_told == n && l->in_order, "%zu of %zu were told of", l->n_told, n);
+    CHECK_SAY(r.n_serial + r.n_double == n, "%zu serial, %zu double of %zu", r.n_serial, r.n_double, n);
+    CHECK(r.used == (r.n_double > r.n_serial ? PH_OVERLAP_DOUBLE : PH_OVERLAP_SERIAL));
+    CHECK(r.predicted.total > 0 && r.measured > 0 && r.wall_ms > 0 && r.answer_ms > 0);
+    sh_close(l);
+    return r;
+}
+
+void test_many_ways(void) {
+    enum { N = PH_MANY_LEAST + 3 };
+    static sh_ask  ask[N], words[N];
+    static sh_list base, l;
+    ph_model      *m = sh_model(SH_SET "vlm_llava15");
+    if (!m) return;
+    make(ask, N, 1);
+    make(words, N, 0);
+    ph_many        how = {.model = m, .session = {.threads = 2}};
+    ph_many_report r = run(&base, ask, N, &how);
+    CHECK(r.used == PH_OVERLAP_SERIAL && !r.n_double && !r.why && r.threads == 2 && r.see_threads == 2);
+
+    how.how = PH_OVERLAP_DOUBLE;
+    r = run(&l, ask, N, &how);
+    CHECK(r.used == PH_OVERLAP_DOUBLE && !r.n_serial && r.threads == 1 && r.see_threads == 1);
+    sh_same(&base, &l, "double");
+
+    /* Both ways are tried, whichever is faster: five serial, then double, for some or for all the rest. */
+    how.how = PH_OVERLAP_AUTO;
+    r = run(&l, ask, N, &how);
+    sh_same(&base, &l, "auto");
+    CHECK_SAY(r.n_serial >= 5 && r.n_double >= 5 && r.why && strstr(r.why, "faster"),
+              "%zu serial, %zu double: %s", r.n_serial, r.n_double, r.why ? r.why : "");
+    CHECK(r.serial_ms > 0 && r.double_ms > 0);
+    CHECK((r.double_ms < r.serial_ms) == (r.n_serial == 5));
+
+    /* What is not worth trying is not tried. */
+    r = run(&l, ask, PH_MANY_LEAST - 1, &how);
+    CHECK(!r.n_double && r.why && strstr(r.why, "few"));
+    r = run(&l, words, N, &how);
+    CHECK(!r.n_double && r.why && strstr(r.why, "seen"));
+    how.session.threads = 1;
+    r = run(&l, ask, N, &how);
+    CHECK(!r.n_double && r.why && strstr(r.why, "one thread"));
+    how.session.threads = 2;
+    how.bytes_a_second = 1; /* a byte */
+    r = run(&l, ask, N, &how);
+    CHECK(!r.n_double && r.why && strstr(r.why, "memory") && r.cut.n == 1);
+    how.bytes_a_second = 1e15;
+    r = run(&l, ask, N, &how);
+    CHECK(r.n_double >= 5 && r.cut.n == 2 && r.cut.drawn > 0);
+    ph_model_close(m);
+}
+
+void test_many_splits(void) {
+    CHECK(ph_many_see_threads(2, 1, 100) == 1 && ph_many_see_threads(2, 100, 1) == 1);
+    CHECK(ph_many_see_threads(8, 3, 1) == 6 && ph_many_see_threads(8, 1, 3) == 2);
+    CHECK(ph_many_see_threads(8, 0, 0) == 4 && ph_many_see_threads(1, 1, 1) == 1);
+    CHECK(ph_overlap_find("double") == PH_OVERLAP_DOUBLE && ph_overlap_find("auto") == PH_OVERLAP_AUTO);
+    CHECK(ph_overlap_find("serial") == PH_OVERLAP_SERIAL && ph_overlap_find("both") == -1);
+}
