@@ -1,0 +1,13 @@
+/* onnx_pinhole.c - our own multimodal operators, as files have them that were written with
+ * ph_onnx_export_how.is_ours: the node is ours as it stands. */
+#include "graph/onnx/onnx_forms.h"
+
+#define OURS "pinhole"
+static const ph_oi_row rows[] = {
+    {OURS, "PoolInject", 1, "alpha epsilon", NULL},
+};
+
+const ph_oi_row *ph_oi_rows_pinhole(size_t *n) {
+    *n = sizeof rows / sizeof *rows;
+    return rows;
+}
