@@ -20,4 +20,13 @@ void ph_modal_pool(const ph_kernels *k, float *mean, float *part, const float *v
 /* Rows of `segment` [rows, 2] are begin <= end <= n.  Errors: PH_EMISMATCH with the row. */
 ph_rc ph_modal_segments(const int32_t *segment, int64_t rows, int64_t n, ph_err *err);
 
+/* ---- ModalGate, ModalitySwitch ---- */
+enum { PH_GATES_MAX = 4096 };
+/* n indices (i64, or i32) in -m .. m-1 as 0 .. m-1 into out; NULL: they are checked only.
+ * Errors: PH_EMISMATCH with the row. */
+ph_rc ph_modal_indices(int32_t *out, const void *index, int is_wide, int64_t n, int64_t m, ph_err *err);
+
+/* ---- for passes ---- */
+size_t ph_modal_readers(const ph_graph *g, int value); /* how often nodes read it */
+
 #endif

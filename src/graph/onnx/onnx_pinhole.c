@@ -4,6 +4,9 @@
 
 #define OURS "pinhole"
 static const ph_oi_row rows[] = {
+    {OURS, "ModalGate", 1, "lambda", NULL},
+    {OURS, "ModalitySwitch", 1, "", NULL},
+    {OURS, "MultiModalAttention", 1, "kv_num_heads num_heads scale slices", NULL},
     {OURS, "PoolInject", 1, "alpha epsilon", NULL},
 };
 

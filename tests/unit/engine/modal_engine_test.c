@@ -95,3 +95,131 @@ void test_lower_inject(void) {
         eh_store_close(&s);
     }
 }
+
+/* ---- ModalGate, ModalitySwitch ---- */
+
+enum { GATE_ROWS = 5000, GATES = 3 };
+
+void test_lower_gate(void) {
+    static float   x[GATE_ROWS * GATES], latency[GATES], all[GATE_ROWS], part[GATE_ROWS];
+    static int64_t wide[GATE_ROWS];
+    static int32_t pick[GATE_ROWS];
+    eh_fill(x, GATE_ROWS * GATES);
+    eh_fill(latency, GATES);
+    for (int r = 0; r < GATE_ROWS; r++) wide[r] = pick[r] = (int32_t)eh_below(2 * GATES) - GATES;
+    for (int kind = 0; kind < 4; kind++) {
+        ph_graph *g;
+        ph_err    err = {0};
+        ph_dtype  t = kind & 1 ? PH_I64 : PH_I32;
+        void     *index = kind & 1 ? (void *)wide : (void *)pick;
+        ph_dim    r = ph_dim_sym(PH_SYM_R);
+        CHECK(!ph_graph_open(&g, "part", NULL));
+        int in[3] = {ph_graph_input(g, "x", PH_F32, ph_shape_of(2, r, ph_dim_of(GATES))),
+                     ph_graph_input(g, "pick", t, ph_shape_of(1, r)), -1};
+        if (kind > 1) in[2] = ph_graph_input(g, "latency", PH_F32, ph_shape_of(1, ph_dim_of(GATES)));
+        finish(g, ph_graph_node(g, "ModalGate", in, 3, PH_ATTRS(PH_FLOAT("lambda", 0.3)), "o"));
+        static const int rows[] = {0, 1, 9, GATE_ROWS};
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            const ph_feed feed[] = {fed("x", PH_F32, x, 2, rows[i], GATES),
+                                    fed("pick", t, index, 1, rows[i], 0),
+                                    fed("latency", PH_F32, latency, 1, GATES, 0)};
+            mr_compare(g, eh_syms(rows[i], 0, 0, 0, 0), feed, kind > 1 ? 3 : 2, 1e-6f);
+            CHECK(!mr_run(g, eh_syms(rows[i], 0, 0, 0, 0), feed, kind > 1 ? 3 : 2, 2, ph_cpu_features(), all,
+                          (size_t)rows[i], &err));
+        }
+        for (int at = 0; at < GATE_ROWS && !(kind & 1); at += 777) { /* in chunks: the same bits */
+            int           n = GATE_ROWS - at < 777 ? GATE_ROWS - at : 777;
+            const ph_feed feed[] = {fed("x", PH_F32, x + at * GATES, 2, n, GATES),
+                                    fed("pick", t, pick + at, 1, n, 0),
+                                    fed("latency", PH_F32, latency, 1, GATES, 0)};
+            CHECK(!mr_run(g, eh_syms(n, 0, 0, 0, 0), feed, kind > 1 ? 3 : 2, 1, ph_cpu_features(), part,
+                          (size_t)n, &err));
+            eh_same(part, all + at, (size_t)n, "a chunk");
+        }
+        pick[0] = GATES, wide[0] = INT64_MIN;
+        const ph_feed feed[] = {fed("x", PH_F32, x, 2, 1, GATES), fed("pick", t, index, 1, 1, 0),
+                                fed("latency", PH_F32, latency, 1, GATES, 0)};
+        CHECK(mr_run(g, eh_syms(1, 0, 0, 0, 0), feed, kind > 1 ? 3 : 2, 1, 0, NULL, 0, &err) == PH_EMISMATCH);
+        pick[0] = 0, wide[0] = 0;
+        ph_graph_close(g);
+    }
+}
+
+void test_lower_switch(void) {
+    enum { ROWS = 700, WIDE = 61 };
+    static float             x[3][ROWS * WIDE];
+    static int32_t           pick[ROWS];
+    static const char *const name[3] = {"a", "b", "c"};
+    ph_graph                *g;
+    ph_err                   err = {0};
+    int                      in[4];
+    ph_dim                   r = ph_dim_sym(PH_SYM_R);
+    CHECK(!ph_graph_open(&g, "part", NULL));
+    in[0] = ph_graph_input(g, "pick", PH_I32, ph_shape_of(2, r, ph_dim_of(1)));
+    for (int i = 0; i < 3; i++) {
+        eh_fill(x[i], ROWS * WIDE);
+        in[i + 1] = ph_graph_input(g, name[i], PH_F32, ph_shape_of(2, r, ph_dim_of(WIDE)));
+    }
+    finish(g, ph_graph_node(g, "ModalitySwitch", in, 4, PH_NO_ATTRS, "o"));
+    for (int i = 0; i < ROWS; i++) pick[i] = (int32_t)eh_below(6) - 3;
+    static const int rows[] = {0, 1, ROWS};
+    for (int i = 0; i < 3; i++) {
+        const ph_feed feed[] = {
+            fed("pick", PH_I32, pick, 2, rows[i], 1), fed("a", PH_F32, x[0], 2, rows[i], WIDE),
+            fed("b", PH_F32, x[1], 2, rows[i], WIDE), fed("c", PH_F32, x[2], 2, rows[i], WIDE)};
+        mr_compare(g, eh_syms(rows[i], 0, 0, 0, 0), feed, 4, 0);
+        pick[0] = 3;
+        CHECK(!rows[i] ||
+              mr_run(g, eh_syms(rows[i], 0, 0, 0, 0), feed, 4, 2, 0, NULL, 0, &err) == PH_EMISMATCH);
+        pick[0] = 0;
+    }
+    ph_graph_close(g);
+}
+
+/* ---- MultiModalAttention ---- */
+
+/* Text and pictures of R tiles; weights of this type, in one piece or three. */
+static void couple(ph_dtype t, int is_one, int64_t slice, int text, int seen, int batch) {
+    enum { HEADS = 6, KV = 3, HD = 32, WIDE = 64 };
+    static const char *const name[6] = {"w", "wk", "wv", "b", "bk", "bv"};
+    eh_store                 s;
+    ph_graph                *g;
+    int                      in[8], rows[3] = {is_one ? (HEADS + 2 * KV) * HD : HEADS * HD, KV * HD, KV * HD};
+    const int64_t            slices[2] = {3, slice};
+    static float             x[2][8 * 300 * WIDE];
+    eh_store_open(&s);
+    CHECK(!ph_graph_open(&g, "part", NULL));
+    for (int j = 0; j < 3; j++) {
+        int is_out = j && is_one;
+        in[j] = is_out ? -1
+                       : eh_weight(g, &s, name[j], ph_shape_of(2, ph_dim_of(rows[j]), ph_dim_of(WIDE)), t, 0,
+                                   0.3f, 0);
+        in[3 + j] =
+            is_out ? -1
+                   : eh_weight(g, &s, name[3 + j], ph_shape_of(1, ph_dim_of(rows[j])), PH_F16, 0, 0.3f, 0);
+    }
+    ph_dim i = ph_dim_sym(PH_SYM_I), wide = ph_dim_of(WIDE);
+    in[6] = ph_graph_input(g, "text", PH_F32, ph_shape_of(3, i, ph_dim_of(text), wide));
+    in[7] = ph_graph_input(g, "vision", PH_F32, ph_shape_of(3, i, ph_dim_of(seen), wide));
+    int y = ph_graph_node(
+        g, "MultiModalAttention", in, 8,
+        PH_ATTRS(PH_INT("num_heads", HEADS), PH_INT("kv_num_heads", KV), PH_INTS("slices", slices, 2)), "o");
+    finish(g, y);
+    eh_fill(x[0], (size_t)(batch * text) * WIDE);
+    eh_fill(x[1], (size_t)(batch * seen) * WIDE);
+    const ph_feed feed[] = {
+        {"text", {.data = x[0], .dtype = PH_F32, .rank = 3, .dim = {batch, text, WIDE}}},
+        {"vision", {.data = x[1], .dtype = PH_F32, .rank = 3, .dim = {batch, seen, WIDE}}}};
+    /* Types met by integers differ from floats by the rounding of rows. */
+    mr_compare(g, eh_syms(0, 0, 0, batch, 0), feed, 2, t == PH_F32 || t == PH_F16 ? 1e-5f : 2e-4f);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+void test_lower_couple(void) {
+    static const ph_dtype type[] = {PH_F32, PH_F16, PH_Q8_0, PH_Q4_0};
+    for (size_t t = 0; t < sizeof type / sizeof *type; t++)
+        for (int k = 0; k < 6; k++)
+            couple(type[t], k & 1, 1 + k / 2, k == 3 ? 1 : 7, k == 4 ? 300 : 33, 1 + k % 3);
+    couple(PH_F32, 1, 3, 7, 33, 0);
+}

@@ -1,4 +1,5 @@
 /* modal_test.c - multimodal operators against sums written out, their two ONNX forms, and what is refused. */
+#include "graph/pass.h"
 #include "tests/unit/graph/modal_help.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@ static const int32_t takes[ROWS][2] = {{0, 70}, {0, 70}, {3, 40}, {9, 9}, {69, 7
 /* Features as rows, or tiles of them; rows that all take everything, or their own. */
 static void inject(int features, int is_tiled, int has_segments, int has_bias) {
     mh       m;
-    ph_array y;
+    ph_array y = {0};
     ph_err   err = {0};
     mh_open(&m);
     mh_rows(&m, ROWS);
@@ -93,7 +94,7 @@ void test_modal_inject_refuses(void) {
     for (int i = 0; i < 4; i++) {
         mh       m;
         ph_err   err = {0};
-        ph_array y;
+        ph_array y = {0};
         mh_open(&m);
         int h = mh_floats(&m, "h", 2, 1, D, 0, 0), v = mh_floats(&m, "v", 2, FEATURES, D, 0, 0);
         int t = mh_ints(&m, "t", 2, 1, 2, bad[i]);
@@ -104,4 +105,314 @@ void test_modal_inject_refuses(void) {
         CHECK_SAY(mh_eval(&m, &y, &err) == PH_EMISMATCH && strstr(err.msg, "row 0 takes"), "%s", err.msg);
         mh_close(&m);
     }
+}
+
+/* ---- ModalGate ---- */
+
+enum { GATES = 5 };
+static const int32_t modality[ROWS] = {0, 4, -1, 2, -5};
+
+static void gate(int is_column, int has_latency) {
+    mh       m;
+    ph_array y = {0};
+    ph_err   err = {0};
+    float    want[ROWS];
+    mh_open(&m);
+    mh_rows(&m, ROWS);
+    int in[3] = {mh_floats(&m, "x", 2, -1, GATES, 0, 0), mh_ints(&m, "pick", 1 + is_column, -1, 1, modality),
+                 has_latency ? mh_floats(&m, "latency", 1, GATES, 0, 0, 0) : -1};
+    int node = ph_graph_node(m.g, "ModalGate", in, 3, PH_ATTRS(PH_FLOAT("lambda", 2.5)), "y");
+    CHECK_SAY(mh_finish(&m, node, &err), "%s", err.msg);
+    CHECK_SAY(!mh_eval(&m, &y, &err) && y.rank == 1 + is_column, "%s", err.msg);
+    for (int r = 0; r < ROWS; r++) {
+        double e[GATES], sum = 0;
+        for (int i = 0; i < GATES; i++) {
+            double lost = has_latency ? 2.5 * (double)fed(&m, "latency")[i] : 0;
+            sum += e[i] = exp((double)fed(&m, "x")[r * GATES + i] - lost);
+        }
+        want[r] = (float)(e[(modality[r] + GATES) % GATES] / sum);
+    }
+    mh_close_to(y.data, want, ROWS, 1e-6, "ModalGate");
+    mh_onnx(&m, "ModalGate", 1e-6, "ModalGate");
+    mh_close(&m);
+}
+
+void test_modal_gate(void) {
+    for (int i = 0; i < 4; i++) gate(i & 1, i >> 1);
+}
+
+/* ---- ModalitySwitch ---- */
+
+static void branches(int n, int is_column) {
+    static const char *const name[4] = {"a", "b", "c", "d"};
+    mh                       m;
+    ph_array                 y = {0};
+    ph_err                   err = {0};
+    int                      in[5];
+    int32_t                  pick[ROWS];
+    for (int r = 0; r < ROWS; r++) pick[r] = r * 3 % (2 * n) - n;
+    mh_open(&m);
+    mh_rows(&m, ROWS);
+    in[0] = mh_ints(&m, "pick", 1 + is_column, -1, 1, pick);
+    for (int i = 0; i < n; i++) in[i + 1] = mh_floats(&m, name[i], 2, -1, D, 0, 0);
+    CHECK_SAY(mh_finish(&m, ph_graph_node(m.g, "ModalitySwitch", in, n + 1, PH_NO_ATTRS, "y"), &err), "%s",
+              err.msg);
+    CHECK_SAY(!mh_eval(&m, &y, &err), "%s", err.msg);
+    for (int r = 0; r < ROWS; r++)
+        CHECK(!memcmp((float *)y.data + r * D, fed(&m, name[(pick[r] + n) % n]) + r * D, D * sizeof(float)));
+    mh_onnx(&m, "ModalitySwitch", 0, "ModalitySwitch");
+    mh_close(&m);
+}
+
+void test_modal_switch(void) {
+    for (int n = 1; n <= 4; n++) branches(n, n & 1);
+}
+
+/* An index outside -n .. n-1 in the data of the node `op`, whose index is input `at`. */
+static void expect_bad_index(const char *op, int at, int32_t index) {
+    mh       m;
+    ph_err   err = {0};
+    ph_array y = {0};
+    mh_open(&m);
+    int x = mh_floats(&m, "x", 2, 1, 2, 0, 0), z = mh_floats(&m, "z", 2, 1, 2, 0, 0);
+    int pick = mh_ints(&m, "pick", 1, 1, 0, &index);
+    int y_id = at ? ph_graph_node(m.g, op, PH_IN(x, pick), PH_NO_ATTRS, "y")
+                  : ph_graph_node(m.g, op, PH_IN(pick, x, z), PH_NO_ATTRS, "y");
+    CHECK_SAY(mh_finish(&m, y_id, &err), "%s", err.msg);
+    CHECK_SAY(mh_eval(&m, &y, &err) == PH_EMISMATCH && strstr(err.msg, "there are 2"), "%s", err.msg);
+    mh_close(&m);
+}
+
+void test_modal_gate_refuses(void) {
+    static const int32_t bad[] = {2, -3, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < 4; i++) {
+        expect_bad_index("ModalGate", 1, bad[i]);
+        expect_bad_index("ModalitySwitch", 0, bad[i]);
+    }
+#define PICK(rank, a, b) mh_ints(&m, "pick", rank, a, b, (int32_t[FEATURES * 2]){0})
+    REFUSED(PH_EMISMATCH, "one of them a token", "ModalGate", PH_IN(h, PICK(1, FEATURES, 0)), PH_NO_ATTRS);
+    REFUSED(PH_EMISMATCH, "one of them a token", "ModalGate", PH_IN(h, PICK(2, -1, 2)), PH_NO_ATTRS);
+    REFUSED(PH_EMISMATCH, "latency of each", "ModalGate",
+            PH_IN(h, PICK(1, -1, 0), mh_weight(&m, "t", 1, D + 1, 0)), PH_NO_ATTRS);
+    REFUSED(PH_EMISMATCH, "lambda", "ModalGate", PH_IN(h, PICK(1, -1, 0)), PH_ATTRS(PH_FLOAT("lambda", -1)));
+    REFUSED(PH_EMISMATCH, "lambda", "ModalGate", PH_IN(h, PICK(1, -1, 0)), PH_ATTRS(PH_FLOAT("lambda", NAN)));
+    REFUSED(PH_EMISMATCH, "each row of its branches", "ModalitySwitch", PH_IN(PICK(1, FEATURES, 0), h),
+            PH_NO_ATTRS);
+    REFUSED(PH_EMISMATCH, "each row of its branches", "ModalitySwitch", PH_IN(PICK(2, -1, 2), h),
+            PH_NO_ATTRS);
+    REFUSED(PH_EMISMATCH, "one shape", "ModalitySwitch", PH_IN(PICK(1, -1, 0), h, v), PH_NO_ATTRS);
+}
+
+/* ---- the pass ---- */
+
+/* Softmax and GatherElements over the last axis; kept: the softmax is tapped. */
+static void expect_gate(int64_t axis, int index_cols, int is_kept, int is_found) {
+    mh                   m;
+    ph_err               err = {0};
+    ph_array             y, z;
+    ph_kernels           kernels = gh_kernels();
+    static const int32_t pick[ROWS * 2] = {0, 1, 2, -1, 1};
+    mh_open(&m);
+    mh_rows(&m, ROWS);
+    int x = mh_floats(&m, "x", 2, -1, GATES, 0, 0), at = mh_ints(&m, "pick", 2, -1, index_cols, pick);
+    int soft = ph_graph_node(m.g, "Softmax", PH_IN(x), PH_ATTRS(PH_INT("axis", axis)), "soft");
+    int own = ph_graph_node(m.g, "GatherElements", PH_IN(soft, at), PH_ATTRS(PH_INT("axis", 1)), "own");
+    CHECK_SAY(mh_finish(&m, own, &err), "%s", err.msg);
+    CHECK(!mh_eval(&m, &y, &err));
+    size_t      changes;
+    ph_pass_env env = {.kernels = &kernels, .keep = &soft, .n_keep = (size_t)is_kept};
+    CHECK_SAY(!ph_passes_run(m.g, &env, &changes, &err), "%s", err.msg);
+    CHECK_SAY((strcmp(m.g->node[m.g->n_nodes - 1].op->name, "ModalGate") == 0) == is_found, "%s",
+              m.g->node[m.g->n_nodes - 1].op->name);
+    CHECK(!mh_eval(&m, &z, &err));
+    mh_close_to(z.data, y.data, (int64_t)ROWS * index_cols, 1e-6, "pass gate");
+    mh_close(&m);
+}
+
+void test_modal_pass_gate(void) {
+    expect_gate(-1, 1, 0, 1);
+    expect_gate(1, 1, 0, 1);
+    expect_gate(0, 1, 0, 0);
+    expect_gate(1, 2, 0, 0);
+    expect_gate(1, 1, 1, 0);
+}
+
+/* ---- MultiModalAttention ---- */
+
+enum { HQ = 4, HKV = 2, HD = 6, WIDE = 10, BATCH = 2, TEXT = 3, SEEN = 5 };
+
+/* Inputs of the node: one weight for all or three, with biases or without; text and vision rows. */
+static void couple_inputs(mh *m, int in[8], int is_one, int has_bias) {
+    static const char *const w[3] = {"w", "w_k", "w_v"}, *const b[3] = {"b", "b_k", "b_v"};
+    const int64_t rows[3] = {is_one ? (HQ + 2 * HKV) * HD : HQ * HD, HKV * HD, HKV * HD};
+    for (int j = 0; j < 3; j++) {
+        in[j] = j && is_one ? -1 : mh_weight(m, w[j], 2, rows[j], WIDE);
+        in[3 + j] = (j && is_one) || !has_bias ? -1 : mh_weight(m, b[j], 1, rows[j], 0);
+    }
+    in[6] = mh_floats(m, "text", 3, BATCH, TEXT, WIDE, 0);
+    in[7] = mh_floats(m, "vision", 3, BATCH, SEEN, WIDE, 0);
+}
+
+/* Row r of batch b: the modalities' rows with this slice, end to end. */
+static const float *couple_row(const mh *m, const int64_t *slice, int has, int b, int r) {
+    int text = slice[0] & has ? TEXT : 0;
+    return r < text ? fed(m, "text") + (b * TEXT + r) * WIDE
+                    : fed(m, "vision") + (b * SEEN + r - text) * WIDE;
+}
+
+/* Element e of q (0), k (1) or v (2) of that row. */
+static double couple_part(const mh *m, const int64_t *slice, int is_one, int has_bias, int j, int b, int r,
+                          int e) {
+    static const char *const w[3] = {"w", "w_k", "w_v"}, *const bias[3] = {"b", "b_k", "b_v"};
+    const float *x = couple_row(m, slice, j ? 2 : 1, b, r);
+    int          row = e + (is_one ? (j > 0) * HQ * HD + (j > 1) * HKV * HD : 0);
+    double       sum = has_bias ? (double)weight_of(m, bias[is_one ? 0 : j])[row] : 0;
+    for (int i = 0; i < WIDE; i++)
+        sum += (double)x[i] * (double)weight_of(m, w[is_one ? 0 : j])[row * WIDE + i];
+    return sum;
+}
+
+static void couple(const int64_t slice[2], int is_one, int has_bias) {
+    mh       m;
+    ph_array y = {0};
+    ph_err   err = {0};
+    int      in[8];
+    int      tq = (slice[0] & 1 ? TEXT : 0) + (slice[1] & 1 ? SEEN : 0);
+    int      tk = (slice[0] & 2 ? TEXT : 0) + (slice[1] & 2 ? SEEN : 0);
+    float    want[BATCH * (TEXT + SEEN) * HQ * HD];
+    mh_open(&m);
+    couple_inputs(&m, in, is_one, has_bias);
+    int node = ph_graph_node(m.g, "MultiModalAttention", in, 8,
+                             PH_ATTRS(PH_INT("num_heads", HQ), PH_INT("kv_num_heads", HKV),
+                                      PH_FLOAT("scale", 0.4), PH_INTS("slices", slice, 2)),
+                             "o");
+    CHECK_SAY(mh_finish(&m, node, &err), "%s", err.msg);
+    CHECK_SAY(!mh_eval(&m, &y, &err) && ph_array_count(&y) == BATCH * tq * HQ * HD, "%s", err.msg);
+    for (int b = 0; b < BATCH; b++)
+        for (int r = 0; r < tq; r++)
+            for (int h = 0; h < HQ; h++) {
+                double weight[TEXT + SEEN], sum = 0;
+                for (int c = 0; c < tk; c++) {
+                    double dot = 0;
+                    for (int e = 0; e < HD; e++)
+                        dot += couple_part(&m, slice, is_one, has_bias, 0, b, r, h * HD + e) *
+                               couple_part(&m, slice, is_one, has_bias, 1, b, c, h / 2 * HD + e);
+                    sum += weight[c] = exp(0.4 * dot);
+                }
+                for (int e = 0; e < HD; e++) {
+                    double z = 0;
+                    for (int c = 0; c < tk; c++)
+                        z += weight[c] / sum *
+                             couple_part(&m, slice, is_one, has_bias, 2, b, c, h / 2 * HD + e);
+                    want[((b * tq + r) * HQ + h) * HD + e] = (float)z;
+                }
+            }
+    mh_close_to(y.data, want, ph_array_count(&y), 1e-5, "MultiModalAttention");
+    mh_onnx(&m, "MultiModalAttention", 1e-5, "MultiModalAttention");
+    mh_close(&m);
+}
+
+void test_modal_couple(void) {
+    static const int64_t slices[][2] = {{3, 3}, {1, 2}, {3, 2}, {1, 3}, {2, 1}};
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+        for (int k = 0; k < 4; k++) couple(slices[i], k & 1, k >> 1);
+}
+
+/* The node with one thing about it wrong. */
+static void expect_couple(const char *word, ph_rc want, const ph_attr *attr, int n_attr, int spoil) {
+    mh     m;
+    ph_err err = {0};
+    int    in[8];
+    mh_open(&m);
+    couple_inputs(&m, in, 0, 1);
+    if (spoil == 1) in[2] = -1;                                         /* a weight without its kin */
+    if (spoil == 2) in[1] = mh_weight(&m, "w2", 2, HKV * HD, WIDE + 1); /* of other rows */
+    if (spoil == 3) in[4] = mh_weight(&m, "b2", 1, HKV * HD + 1, 0);
+    if (spoil == 4) in[7] = mh_floats(&m, "x2", 3, BATCH, SEEN, WIDE + 1, 0);
+    if (spoil == 5) in[7] = mh_floats(&m, "x2", 3, BATCH + 1, SEEN, WIDE, 0);
+    if (spoil == 6) in[2] = mh_weight(&m, "w2", 2, HKV * HD + 1, WIDE);
+    int done = mh_finish(
+        &m, ph_graph_node(m.g, "MultiModalAttention", in, spoil == 7 ? 6 : 8, attr, n_attr, "o"), &err);
+    CHECK_SAY(!done && err.code == want && strstr(err.msg, word), "%s: %s %s", word, ph_rc_name(err.code),
+              err.msg);
+    mh_close(&m);
+}
+
+void test_modal_couple_refuses(void) {
+    static const int64_t     none[2] = {2, 2}, odd[2] = {3, 4}, three[3] = {3, 3, 3};
+    const ph_attr            heads[] = {PH_INT("num_heads", HQ), PH_INT("kv_num_heads", HKV), {0}};
+    static const char *const word[8] = {"",
+                                        "weight 2",
+                                        "weight 1",
+                                        "input 4 must be a bias",
+                                        "x[B, T, K]",
+                                        "x[B, T, K]",
+                                        "input 5 must be a bias",
+                                        "0 modalities"};
+    for (int spoil = 1; spoil <= 7; spoil++) expect_couple(word[spoil], PH_EMISMATCH, heads, 2, spoil);
+    expect_couple("query heads", PH_EMISMATCH, NULL, 0, 0);
+    expect_couple("query heads", PH_EMISMATCH, PH_ATTRS(PH_INT("num_heads", INT64_MAX)), 0);
+    expect_couple("query heads", PH_EMISMATCH, PH_ATTRS(PH_INT("num_heads", HQ), PH_INT("kv_num_heads", 3)),
+                  0);
+    expect_couple("rows of q, k, v", PH_EMISMATCH,
+                  PH_ATTRS(PH_INT("num_heads", 7), PH_INT("kv_num_heads", 7)), 0);
+    expect_couple("no modality has queries", PH_EMISMATCH,
+                  PH_ATTRS(heads[0], heads[1], PH_INTS("slices", none, 2)), 0);
+    expect_couple("slice 1 is 4", PH_EMISMATCH, PH_ATTRS(heads[0], heads[1], PH_INTS("slices", odd, 2)), 0);
+    expect_couple("3 slices", PH_EMISMATCH, PH_ATTRS(heads[0], heads[1], PH_INTS("slices", three, 3)), 0);
+    expect_couple("scale", PH_EMISMATCH, PH_ATTRS(heads[0], heads[1], PH_FLOAT("scale", INFINITY)), 0);
+}
+
+/* ---- the pass ---- */
+
+/* Text and pictures by the same weights, spelled out.  spoil: what keeps it as it is. */
+static int spelled(mh *m, int is_cross, int spoil) {
+    static const char *const part[3] = {"q", "k", "v"};
+    int                      rows[3] = {HQ * HD, HKV * HD, HKV * HD}, in[3];
+    int                      x[2] = {mh_floats(m, "text", 3, BATCH, TEXT, WIDE, 0),
+                                     mh_floats(m, "vision", 3, BATCH, SEEN, WIDE, 0)};
+    for (int j = 0; j < 3; j++) {
+        int w = mh_weight(m, (const char *[]){"wq", "wk", "wv"}[j], 2, rows[j], WIDE);
+        int b = mh_weight(m, (const char *[]){"bq", "bk", "bv"}[j], 1, rows[j], 0), y[2];
+        for (int i = 0; i < 2; i++) {
+            int other = spoil == 1 && j == 2 && i ? mh_weight(m, "other", 2, rows[j], WIDE) : w;
+            int from = spoil == 2 && j == 2 ? x[1 - i] : x[i];
+            y[i] = ph_graph_node(m->g, "Linear", PH_IN(from, other, b), PH_NO_ATTRS, "%s.%d", part[j], i);
+        }
+        in[j] = is_cross && !j ? y[0]
+                               : ph_graph_node(m->g, "Concat", PH_IN(y[0], y[1]),
+                                               PH_ATTRS(PH_INT("axis", spoil == 2 ? 1 : -2)), "%s", part[j]);
+        if (spoil == 3 && j == 1) ph_graph_output(m->g, y[1], "tapped");
+    }
+    return ph_graph_node(m->g, "Attention", PH_IN(in[0], in[1], in[2]),
+                         PH_ATTRS(PH_INT("q_num_heads", HQ), PH_INT("kv_num_heads", HKV),
+                                  PH_FLOAT("scale", 0.3), PH_INT("is_causal", spoil == 4)),
+                         "o");
+}
+
+void test_modal_pass_couple(void) {
+    ph_kernels kernels = gh_kernels();
+    for (int is_cross = 0; is_cross < 2; is_cross++)
+        for (int spoil = 0; spoil <= 4; spoil++) {
+            mh       m;
+            ph_err   err = {0};
+            ph_array y = {0}, z = {0};
+            size_t   changes;
+            mh_open(&m);
+            int q = 0;
+            CHECK_SAY(mh_finish(&m, spelled(&m, is_cross, spoil), &err), "%s", err.msg);
+            CHECK(!mh_eval(&m, &y, &err));
+            q = ph_graph_find(m.g, "q");
+            ph_pass_env env = {.kernels = &kernels, .keep = &q, .n_keep = q >= 0}; /* a tapped q stays */
+            CHECK_SAY(!ph_passes_run(m.g, &env, &changes, &err), "%s", err.msg);
+            const ph_node *last = &m.g->node[m.g->n_nodes - 1];
+            CHECK_SAY((strcmp(last->op->name, "MultiModalAttention") == 0) == !spoil, "%d: %s", spoil,
+                      last->op->name);
+            CHECK_SAY(spoil || m.g->n_nodes == 1, "%zu nodes", m.g->n_nodes);
+            CHECK(!mh_eval(&m, &z, &err));
+            mh_close_to(z.data, y.data, ph_array_count(&y), 0, "pass couple");
+            env.off = "couple";
+            CHECK(!ph_passes_run(m.g, &env, &changes, &err) && !changes);
+            mh_close(&m);
+        }
 }
