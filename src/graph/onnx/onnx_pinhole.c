@@ -8,6 +8,7 @@ static const ph_oi_row rows[] = {
     {OURS, "ModalitySwitch", 1, "", NULL},
     {OURS, "MultiModalAttention", 1, "kv_num_heads num_heads scale slices", NULL},
     {OURS, "PoolInject", 1, "alpha epsilon", NULL},
+    {OURS, "SparseAttention", 1, "block scale sparsity", NULL},
 };
 
 const ph_oi_row *ph_oi_rows_pinhole(size_t *n) {

@@ -223,3 +223,55 @@ void test_lower_couple(void) {
             couple(type[t], k & 1, 1 + k / 2, k == 3 ? 1 : 7, k == 4 ? 300 : 33, 1 + k % 3);
     couple(PH_F32, 1, 3, 7, 33, 0);
 }
+
+/* ---- SparseAttention ---- */
+
+/* Heads of R batches; a mask of which about a share is met. */
+static void sparse(int t, int s, int d, int block, double met, int has_lists, int batch) {
+    enum { HEADS = 2, SQUARES_MAX = 4096, FLOATS_MAX = 1 << 18 };
+    static float         x[3][FLOATS_MAX];
+    static unsigned char map[SQUARES_MAX];
+    static int32_t       columns[SQUARES_MAX], offsets[SQUARES_MAX + 1];
+    ph_graph            *g;
+    int                  rows = (t + block - 1) / block, cols = (s + block - 1) / block, n = 0, in[5];
+    ph_dim               b = ph_dim_sym(PH_SYM_R), h = ph_dim_of(HEADS);
+    for (int r = 0; r < rows; r++) {
+        offsets[r] = n;
+        for (int c = 0; c < cols; c++) {
+            map[r * cols + c] = eh_below(1000) < (size_t)(met * 1000);
+            if (map[r * cols + c]) columns[n++] = c;
+        }
+    }
+    offsets[rows] = n;
+    CHECK(!ph_graph_open(&g, "part", NULL));
+    in[0] = ph_graph_input(g, "q", PH_F32, ph_shape_of(4, b, h, ph_dim_of(t), ph_dim_of(d)));
+    in[1] = ph_graph_input(g, "kt", PH_F32, ph_shape_of(4, b, h, ph_dim_of(d), ph_dim_of(s)));
+    in[2] = ph_graph_input(g, "v", PH_F32, ph_shape_of(4, b, h, ph_dim_of(s), ph_dim_of(d + 1)));
+    in[3] = has_lists
+                ? ph_graph_constant(g, "columns", PH_I32, ph_shape_of(1, ph_dim_of(n)), columns)
+                : ph_graph_constant(g, "map", PH_BOOL, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(cols)), map);
+    in[4] = has_lists ? ph_graph_constant(g, "offsets", PH_I32, ph_shape_of(1, ph_dim_of(rows + 1)), offsets)
+                      : -1;
+    finish(g, ph_graph_node(g, "SparseAttention", in, 5,
+                            PH_ATTRS(PH_INT("block", block), PH_FLOAT("sparsity", 0)), "o"));
+    for (int i = 0; i < 3; i++) eh_fill(x[i], FLOATS_MAX);
+    const ph_feed feed[] = {
+        {"q", {.data = x[0], .dtype = PH_F32, .rank = 4, .dim = {batch, HEADS, t, d}}},
+        {"kt", {.data = x[1], .dtype = PH_F32, .rank = 4, .dim = {batch, HEADS, d, s}}},
+        {"v", {.data = x[2], .dtype = PH_F32, .rank = 4, .dim = {batch, HEADS, s, d + 1}}}};
+    mr_compare(g, eh_syms(batch, 0, 0, 0, 0), feed, 3, 1e-5f);
+    ph_graph_close(g);
+}
+
+void test_lower_sparse(void) {
+    for (int has_lists = 0; has_lists < 2; has_lists++) {
+        sparse(160, 203, 33, 8, 0.3, has_lists, 2);
+        sparse(45, 130, 16, 8, 0.9, has_lists, 1);
+        sparse(45, 130, 16, 8, 1, has_lists, 3);
+        sparse(45, 130, 16, 8, 0, has_lists, 1);
+        sparse(70, 64, 5, 3, 0.4, has_lists, 1); /* 21 squares a panel, 63 keys */
+        sparse(70, 300, 8, 64, 0.5, has_lists, 1);
+        sparse(7, 5, 8, 8, 1, has_lists, 1);
+        sparse(9, 300, 8, 1, 0.3, has_lists, 0);
+    }
+}

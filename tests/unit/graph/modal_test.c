@@ -416,3 +416,206 @@ void test_modal_pass_couple(void) {
             mh_close(&m);
         }
 }
+
+/* ---- SparseAttention ---- */
+
+enum { HEADS = 3, SD = 7, SDV = 5, QUERIES = 21, KEYS = 203, QB = 3, KB = 26 };
+
+/* Squares by a rule; row 1 meets nothing, row 2 a run of more than 64 keys and the last square. */
+static int is_met(int r, int c) {
+    return r == 1 ? 0 : r == 2 ? (c >= 3 && c < 12) || c == KB - 1 : (c * 7 + r) % 5 == 0;
+}
+
+/* Constants of the mask as a map or as lists. */
+static void sparse_mask(mh *m, int in[5], int has_lists) {
+    unsigned char map[QB * KB];
+    int32_t       columns[QB * KB], offsets[QB + 1], n = 0;
+    for (int r = 0; r < QB; r++) {
+        offsets[r] = n;
+        for (int c = 0; c < KB; c++)
+            if ((map[r * KB + c] = (unsigned char)is_met(r, c)) != 0) columns[n++] = c;
+    }
+    offsets[QB] = n;
+    in[3] = has_lists ? ph_graph_constant(m->g, "columns", PH_I32, ph_shape_of(1, GH_D(n)), columns)
+                      : ph_graph_constant(m->g, "map", PH_BOOL, ph_shape_of(2, GH_D(QB), GH_D(KB)), map);
+    in[4] =
+        has_lists ? ph_graph_constant(m->g, "offsets", PH_I32, ph_shape_of(1, GH_D(QB + 1)), offsets) : -1;
+}
+
+static void sparse_rows(mh *m, int in[5]) {
+    in[0] = mh_floats(m, "q", 4, BATCH, HEADS, QUERIES, SD);
+    in[1] = mh_floats(m, "kt", 4, BATCH, HEADS, SD, KEYS);
+    in[2] = mh_floats(m, "v", 4, BATCH, HEADS, KEYS, SDV);
+}
+
+/* y by sums written out. */
+static void sparse_want(const mh *m, double scale, float *want) {
+    for (int h = 0; h < BATCH * HEADS; h++)
+        for (int t = 0; t < QUERIES; t++) {
+            double y[SDV] = {0}, sum = 0;
+            for (int s = 0; s < KEYS; s++) {
+                double dot = 0;
+                if (!is_met(t / 8, s / 8)) continue;
+                for (int e = 0; e < SD; e++)
+                    dot += (double)fed(m, "q")[(h * QUERIES + t) * SD + e] *
+                           (double)fed(m, "kt")[(h * SD + e) * KEYS + s];
+                sum += exp(scale * dot);
+                for (int e = 0; e < SDV; e++)
+                    y[e] += exp(scale * dot) * (double)fed(m, "v")[(h * KEYS + s) * SDV + e];
+            }
+            for (int e = 0; e < SDV; e++)
+                want[(h * QUERIES + t) * SDV + e] = (float)(sum > 0 ? y[e] / sum : 0);
+        }
+}
+
+void test_modal_sparse(void) {
+    static float want[BATCH * HEADS * QUERIES * SDV];
+    for (int has_lists = 0; has_lists < 2; has_lists++) {
+        mh       m;
+        ph_array y = {0};
+        ph_err   err = {0};
+        int      in[5];
+        mh_open(&m);
+        sparse_rows(&m, in);
+        sparse_mask(&m, in, has_lists);
+        CHECK_SAY(mh_finish(&m,
+                            ph_graph_node(m.g, "SparseAttention", in, 4 + has_lists,
+                                          PH_ATTRS(PH_FLOAT("scale", 0.9)), "o"),
+                            &err),
+                  "%s", err.msg);
+        CHECK_SAY(!mh_eval(&m, &y, &err), "%s", err.msg);
+        sparse_want(&m, 0.9, want);
+        mh_close_to(y.data, want, BATCH * HEADS * QUERIES * SDV, 1e-5, "SparseAttention");
+        mh_onnx(&m, "SparseAttention", 1e-5, "SparseAttention");
+        mh_close(&m);
+    }
+}
+
+/* The node with lists of `n` columns, or with a map, and one thing wrong. */
+static void expect_sparse(const char *word, const int32_t *offsets, const int32_t *columns, int n,
+                          const ph_attr *attr, int n_attr) {
+    mh     m;
+    ph_err err = {0};
+    int    in[5];
+    mh_open(&m);
+    sparse_rows(&m, in);
+    sparse_mask(&m, in, 0);
+    if (offsets) {
+        in[3] = ph_graph_constant(m.g, "columns", PH_I32, ph_shape_of(1, GH_D(n)), columns);
+        in[4] = ph_graph_constant(m.g, "offsets", PH_I32, ph_shape_of(1, GH_D(QB + 1)), offsets);
+    }
+    int done = mh_finish(&m, ph_graph_node(m.g, "SparseAttention", in, 5, attr, n_attr, "o"), &err);
+    CHECK_SAY(!done && err.code == PH_EMISMATCH && strstr(err.msg, word), "%s: %s %s", word,
+              ph_rc_name(err.code), err.msg);
+    mh_close(&m);
+}
+
+void test_modal_sparse_refuses(void) {
+    static const int32_t good[4] = {0, 1, 1, 2}, back[4] = {0, 2, 1, 2}, far[4] = {0, 1, INT32_MAX, 2},
+                         below[4] = {0, -1, 1, 2}, late[4] = {1, 1, 1, 2}, few[4] = {0, 1, 1, 1};
+    static const int32_t column[2] = {3, 4}, outside[2] = {3, KB}, negative[2] = {-1, 3},
+                         twice[4] = {3, 3, 0, 0};
+    static const int32_t two[4] = {0, 2, 2, 2};
+    expect_sparse("block 0", NULL, NULL, 0, PH_ATTRS(PH_INT("block", 0)));
+    expect_sparse("block 65", NULL, NULL, 0, PH_ATTRS(PH_INT("block", 65)));
+    expect_sparse("block -9", NULL, NULL, 0, PH_ATTRS(PH_INT("block", INT64_MIN)));
+    expect_sparse("sparsity 1", NULL, NULL, 0, PH_ATTRS(PH_FLOAT("sparsity", 1)));
+    expect_sparse("sparsity -0.1", NULL, NULL, 0, PH_ATTRS(PH_FLOAT("sparsity", -0.1)));
+    expect_sparse("sparsity", NULL, NULL, 0, PH_ATTRS(PH_FLOAT("sparsity", NAN)));
+    expect_sparse("less than the sparsity", NULL, NULL, 0, PH_ATTRS(PH_FLOAT("sparsity", 0.95)));
+    expect_sparse("a map of [3, 26]", NULL, NULL, 0, PH_ATTRS(PH_INT("block", 4)));
+    expect_sparse("scale", NULL, NULL, 0, PH_ATTRS(PH_FLOAT("scale", INFINITY)));
+    expect_sparse("lists columns 2 to 1", back, column, 2, PH_NO_ATTRS);
+    expect_sparse("lists columns", far, column, 2, PH_NO_ATTRS);
+    expect_sparse("lists columns 0 to -1", below, column, 2, PH_NO_ATTRS);
+    expect_sparse("offsets", late, column, 2, PH_NO_ATTRS);
+    expect_sparse("offsets", few, column, 2, PH_NO_ATTRS);
+    expect_sparse("column 26 after", good, outside, 2, PH_NO_ATTRS);
+    expect_sparse("column -1 after -1", good, negative, 2, PH_NO_ATTRS);
+    expect_sparse("column 3 after 3", two, twice, 2, PH_NO_ATTRS);
+    REFUSED(PH_EMISMATCH, "rank 4", "SparseAttention", PH_IN(h, h, h, h), PH_NO_ATTRS);
+    REFUSED(PH_EUNSUP, "must be a constant", "SparseAttention",
+            PH_IN(mh_floats(&m, "q", 4, 1, 1, 8, 2), mh_floats(&m, "k", 4, 1, 1, 2, 8),
+                  mh_floats(&m, "w", 4, 1, 1, 8, 2), v),
+            PH_NO_ATTRS);
+    REFUSED(PH_EMISMATCH, "kt[.., D, S]", "SparseAttention",
+            PH_IN(mh_floats(&m, "q", 4, 1, 1, 8, 2), mh_floats(&m, "k", 4, 1, 1, 3, 8),
+                  mh_floats(&m, "w", 4, 1, 1, 8, 2), v),
+            PH_NO_ATTRS);
+}
+
+/* ---- the pass ---- */
+
+enum {
+    AS_ADD,
+    AS_ADD_FINITE,
+    AS_WHERE,
+    AS_WHERE_NOT,
+    LESS_SPARSE,
+    CUT_SQUARE,
+    SMALL_NUMBER,
+    TAPPED,
+    EMPTY_FINITE,
+    N_FORMS
+};
+
+/* The mask of the form: f32 to add, or bool for Where. */
+static int dense_mask(mh *m, int form) {
+    static float         add[QUERIES * KEYS];
+    static unsigned char where[QUERIES * KEYS];
+    float                hidden = form == AS_ADD ? -INFINITY : form == SMALL_NUMBER ? -10000.0F : -3e38F;
+    int                  is_where = form == AS_WHERE || form == AS_WHERE_NOT;
+    for (int t = 0; t < QUERIES; t++)
+        for (int s = 0; s < KEYS; s++) {
+            int row = t / 8,
+                met = is_met(row == 1 && form != AS_ADD && form != EMPTY_FINITE ? 0 : row, s / 8);
+            if (form == LESS_SPARSE) met = s / 8 % 3 > 0;
+            if (form == CUT_SQUARE && t == QUERIES - 1 && s == KEYS - 1) met = !met;
+            add[t * KEYS + s] = met ? 0 : hidden;
+            where[t * KEYS + s] = (unsigned char)(met == (form == AS_WHERE));
+        }
+    ph_shape s = ph_shape_of(4, GH_D(1), GH_D(1), GH_D(QUERIES), GH_D(KEYS));
+    return ph_graph_constant(m->g, "mask", is_where ? PH_BOOL : PH_F32, s,
+                             is_where ? (void *)where : (void *)add);
+}
+
+static int spelled_sparse(mh *m, int form, int *scores) {
+    const float by = 0.6F, low = -3e38F;
+    int         in[5];
+    sparse_rows(m, in);
+    int c = ph_graph_constant(m->g, "by", PH_F32, ph_shape_of(0), &by), mask = dense_mask(m, form);
+    int fill = ph_graph_constant(m->g, "low", PH_F32, ph_shape_of(1, GH_D(1)), &low);
+    int s = ph_graph_node(m->g, "MatMul", PH_IN(in[0], in[1]), PH_NO_ATTRS, "scores");
+    if (form == AS_WHERE) s = ph_graph_node(m->g, "Mul", PH_IN(c, s), PH_NO_ATTRS, "scaled");
+    if (form != AS_WHERE && form != AS_ADD)
+        s = ph_graph_node(m->g, "Div", PH_IN(s, c), PH_NO_ATTRS, "scaled");
+    *scores = s;
+    s = form == AS_WHERE       ? ph_graph_node(m->g, "Where", PH_IN(mask, s, fill), PH_NO_ATTRS, "masked")
+        : form == AS_WHERE_NOT ? ph_graph_node(m->g, "Where", PH_IN(mask, fill, s), PH_NO_ATTRS, "masked")
+                               : ph_graph_node(m->g, "Add", PH_IN(s, mask), PH_NO_ATTRS, "masked");
+    s = ph_graph_node(m->g, "Softmax", PH_IN(s), PH_ATTRS(PH_INT("axis", -1)), "weights");
+    return ph_graph_node(m->g, "MatMul", PH_IN(s, in[2]), PH_NO_ATTRS, "o");
+}
+
+void test_modal_pass_sparse(void) {
+    ph_kernels kernels = gh_kernels();
+    for (int form = 0; form < N_FORMS; form++) {
+        mh       m;
+        ph_err   err = {0};
+        ph_array y = {0}, z = {0};
+        int      tapped;
+        size_t   changes;
+        mh_open(&m);
+        CHECK_SAY(mh_finish(&m, spelled_sparse(&m, form, &tapped), &err), "%s", err.msg);
+        CHECK(!mh_eval(&m, &y, &err));
+        ph_pass_env env = {.kernels = &kernels, .keep = &tapped, .n_keep = form == TAPPED};
+        CHECK_SAY(!ph_passes_run(m.g, &env, &changes, &err), "%s", err.msg);
+        const ph_node *last = &m.g->node[m.g->n_nodes - 1];
+        CHECK_SAY((strcmp(last->op->name, "SparseAttention") == 0) == (form < LESS_SPARSE), "%d: %s", form,
+                  last->op->name);
+        CHECK_SAY(form >= LESS_SPARSE || m.g->n_nodes == 1, "%d: %zu nodes", form, m.g->n_nodes);
+        CHECK(!mh_eval(&m, &z, &err));
+        mh_close_to(z.data, y.data, ph_array_count(&y), 1e-5, "pass sparse");
+        mh_close(&m);
+    }
+}
