@@ -4,6 +4,7 @@
 
 #define OURS "pinhole"
 static const ph_oi_row rows[] = {
+    {OURS, "AdapterDispatch", 1, "first last scale", NULL},
     {OURS, "ModalGate", 1, "lambda", NULL},
     {OURS, "ModalitySwitch", 1, "", NULL},
     {OURS, "MultiModalAttention", 1, "kv_num_heads num_heads scale slices", NULL},

@@ -275,3 +275,53 @@ void test_lower_sparse(void) {
         sparse(9, 300, 8, 1, 0.3, has_lists, 0);
     }
 }
+
+/* ---- AdapterDispatch ---- */
+
+void test_lower_adapters(void) {
+    enum { ROWS = 300, AK = 64, AN = 90 };
+    static float          base[ROWS * AN], x[ROWS * AK], all[ROWS * AN], part[ROWS * AN];
+    static int32_t        ids[ROWS];
+    static const ph_dtype type[] = {PH_F32, PH_F16, PH_Q8_0};
+    static const int64_t  first[2] = {32000, 5}, last[2] = {32000, 9};
+    static const int      rows[] = {0, 1, ROWS};
+    eh_fill(base, ROWS * AN);
+    eh_fill(x, ROWS * AK);
+    for (int r = 0; r < ROWS; r++) ids[r] = r / 40 % 3 == 1 ? 32000 : (int32_t)eh_below(14);
+    for (size_t t = 0; t < sizeof type / sizeof *type; t++) {
+        eh_store  s;
+        ph_graph *g;
+        ph_err    err = {0};
+        ph_dim    r = ph_dim_sym(PH_SYM_R), k = ph_dim_of(AK), n = ph_dim_of(AN);
+        eh_store_open(&s);
+        CHECK(!ph_graph_open(&g, "part", NULL));
+        int in[7] = {ph_graph_input(g, "base", PH_F32, ph_shape_of(2, r, n)),
+                     ph_graph_input(g, "x", PH_F32, ph_shape_of(2, r, k)),
+                     ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, r)),
+                     eh_weight(g, &s, "a0", ph_shape_of(2, ph_dim_of(4), k), type[t], 0, 0.3f, 0),
+                     eh_weight(g, &s, "b0", ph_shape_of(2, n, ph_dim_of(4)), PH_F32, 0, 0.3f, 0),
+                     eh_weight(g, &s, "a1", ph_shape_of(2, ph_dim_of(32), k), PH_F16, 0, 0.3f, 2),
+                     eh_weight(g, &s, "b1", ph_shape_of(2, n, ph_dim_of(32)), type[t], 0, 0.3f, 0)};
+        finish(g, ph_graph_node(g, "AdapterDispatch", in, 7,
+                                PH_ATTRS(PH_INTS("first", first, 2), PH_INTS("last", last, 2)), "o"));
+        for (int i = 0; i < 3; i++) {
+            const ph_feed feed[] = {fed("base", PH_F32, base, 2, rows[i], AN),
+                                    fed("x", PH_F32, x, 2, rows[i], AK),
+                                    fed("ids", PH_I32, ids, 1, rows[i], 0)};
+            mr_compare(g, eh_syms(rows[i], 0, 0, 0, 0), feed, 3, 1e-5f);
+            CHECK(!mr_run(g, eh_syms(rows[i], 0, 0, 0, 0), feed, 3, 2, ph_cpu_features(), all,
+                          (size_t)rows[i] * AN, &err));
+        }
+        for (int at = 0; at < ROWS; at += 71) { /* in chunks: the same bits */
+            int           some = ROWS - at < 71 ? ROWS - at : 71;
+            const ph_feed feed[] = {fed("base", PH_F32, base + at * AN, 2, some, AN),
+                                    fed("x", PH_F32, x + at * AK, 2, some, AK),
+                                    fed("ids", PH_I32, ids + at, 1, some, 0)};
+            CHECK(!mr_run(g, eh_syms(some, 0, 0, 0, 0), feed, 3, 1, ph_cpu_features(), part,
+                          (size_t)some * AN, &err));
+            eh_same(part, all + at * AN, (size_t)some * AN, "a chunk");
+        }
+        ph_graph_close(g);
+        eh_store_close(&s);
+    }
+}

@@ -619,3 +619,97 @@ void test_modal_pass_sparse(void) {
         mh_close(&m);
     }
 }
+
+/* ---- AdapterDispatch ---- */
+
+enum { AK = 9, AN = 7, TOKENS = 7 };
+static const int32_t tokens[TOKENS] = {5, 32000, 32000, 10, 12, 13, -1};
+
+static void adapter_inputs(mh *m, int in[7]) {
+    mh_rows(m, TOKENS);
+    in[0] = mh_floats(m, "base", 2, -1, AN, 0, 0);
+    in[1] = mh_floats(m, "x", 2, -1, AK, 0, 0);
+    in[2] = mh_ints(m, "ids", 1, -1, 0, tokens);
+    in[3] = mh_weight(m, "a0", 2, 2, AK);
+    in[4] = mh_weight(m, "b0", 2, AN, 2);
+    in[5] = mh_weight(m, "a1", 2, 3, AK);
+    in[6] = mh_weight(m, "b1", 2, AN, 3);
+}
+
+static void adapters(int n) {
+    static const int64_t first[2] = {32000, 10}, last[2] = {32000, 12};
+    static const double  scale[2] = {0.5, -2};
+    static const int     rank[2] = {2, 3};
+    mh                   m;
+    ph_array             y = {0};
+    ph_err               err = {0};
+    int                  in[7];
+    float                want[TOKENS * AN];
+    mh_open(&m);
+    adapter_inputs(&m, in);
+    int node = n == 1
+                   ? ph_graph_node(m.g, "AdapterDispatch", in, 5, PH_ATTRS(PH_FLOATS("scale", scale, 1)), "o")
+                   : ph_graph_node(m.g, "AdapterDispatch", in, 7,
+                                   PH_ATTRS(PH_INTS("first", first, 2), PH_INTS("last", last, 2),
+                                            PH_FLOATS("scale", scale, 2)),
+                                   "o");
+    CHECK_SAY(mh_finish(&m, node, &err), "%s", err.msg);
+    CHECK_SAY(!mh_eval(&m, &y, &err), "%s", err.msg);
+    for (int r = 0; r < TOKENS; r++)
+        for (int e = 0; e < AN; e++) {
+            int    is = tokens[r] == 32000 ? 0 : n > 1 && tokens[r] >= 10 && tokens[r] <= 12 ? 1 : -1;
+            double sum = 0;
+            for (int i = 0; is >= 0 && i < rank[is]; i++) {
+                double low = 0;
+                for (int k = 0; k < AK; k++)
+                    low += (double)fed(&m, "x")[r * AK + k] *
+                           (double)weight_of(&m, is ? "a1" : "a0")[i * AK + k];
+                sum += low * (double)weight_of(&m, is ? "b1" : "b0")[e * rank[is] + i];
+            }
+            want[r * AN + e] = (float)((double)fed(&m, "base")[r * AN + e] + (is < 0 ? 0 : scale[is] * sum));
+        }
+    mh_close_to(y.data, want, TOKENS * AN, 2e-6, "AdapterDispatch");
+    mh_onnx(&m, "AdapterDispatch", 2e-6, "AdapterDispatch");
+    mh_close(&m);
+}
+
+void test_modal_adapters(void) {
+    adapters(1);
+    adapters(2);
+}
+
+static void expect_adapters(const char *word, int n_in, int spoil, const ph_attr *attr, int n_attr) {
+    mh     m;
+    ph_err err = {0};
+    int    in[7];
+    mh_open(&m);
+    adapter_inputs(&m, in);
+    if (spoil == 1) in[4] = mh_weight(&m, "t", 2, AN, 3);
+    if (spoil == 2) in[3] = mh_weight(&m, "t", 2, 2, AK + 1);
+    if (spoil == 3) in[1] = mh_floats(&m, "t", 2, TOKENS, AK, 0, 0);
+    if (spoil == 4) in[2] = mh_ints(&m, "t", 2, -1, 1, tokens);
+    if (spoil == 5) in[6] = -1;
+    int done = mh_finish(&m, ph_graph_node(m.g, "AdapterDispatch", in, n_in, attr, n_attr, "o"), &err);
+    CHECK_SAY(!done && err.code == PH_EMISMATCH && strstr(err.msg, word), "%s: %s %s", word,
+              ph_rc_name(err.code), err.msg);
+    mh_close(&m);
+}
+
+void test_modal_adapters_refuse(void) {
+    static const int64_t one[2] = {1, 5}, over[2] = {5, 7}, turned[2] = {0, 9}, all[2] = {INT64_MIN, 3},
+                         top[2] = {INT64_MAX, 4};
+    static const double bad[1] = {INFINITY};
+    const ph_attr       both[2] = {PH_INTS("first", one, 2), PH_INTS("last", over, 2)};
+    expect_adapters("adapter 0 is", 5, 1, PH_NO_ATTRS);
+    expect_adapters("adapter 0 is", 5, 2, PH_NO_ATTRS);
+    expect_adapters("as many rows", 5, 3, PH_NO_ATTRS);
+    expect_adapters("the token of each row", 5, 4, PH_NO_ATTRS);
+    expect_adapters("and none", 7, 5, both, 2);
+    expect_adapters("3 matrices", 6, 0, PH_NO_ATTRS);
+    expect_adapters("2 adapters, but 0 first", 7, 0, PH_NO_ATTRS);
+    expect_adapters("1 adapters, but 2 first", 5, 0, both, 1);
+    expect_adapters("token 5 has adapter 0 and adapter 1", 7, 0, both, 2);
+    expect_adapters("tokens 1 to 0", 7, 0, PH_ATTRS(PH_INTS("first", one, 2), PH_INTS("last", turned, 2)));
+    expect_adapters("token 3 has", 7, 0, PH_ATTRS(PH_INTS("first", all, 2), PH_INTS("last", top, 2)));
+    expect_adapters("scale", 5, 0, PH_ATTRS(PH_FLOATS("scale", bad, 1)));
+}
