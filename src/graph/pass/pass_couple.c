@@ -4,8 +4,9 @@
  *     x_n ─ Linear(Wq) ─┴ Concat(tokens) ─ q ─┐
  *     .. (Wk), (Wv) ..                     k, v ┴ Attention
  *
- * q, k and v stay values under their names, as outputs of the new node; queries may be of fewer modalities
- * than keys.  The same products and sums in the same order: no bit changes.
+ * The same weight is one constant, or several of the same bytes, as files have it that say everything twice:
+ * then one of them stays.  q, k and v stay values under their names, as outputs of the new node; queries may
+ * be of fewer modalities than keys.  The same products and sums in the same order: no bit changes.
  */
 #include "graph/couple.h"
 #include "graph/modal.h"
@@ -24,6 +25,18 @@ static int made_by(const ph_graph *g, int value, const char *op) {
     return at >= 0 && !ph_pass_is_dropped(&g->node[at]) && !strcmp(g->node[at].op->name, op) ? at : -1;
 }
 
+/* Are these constants one, or the same bytes in one plain plane? */
+static int same_constant(const ph_graph *g, int a, int b) {
+    if (a == b) return 1;
+    if (a < 0 || b < 0) return 0;
+    const ph_value *v = &g->value[a], *w = &g->value[b];
+    const ph_plane *p = &v->storage.plane[0], *r = &w->storage.plane[0];
+    return v->cls == PH_VALUE_CONSTANT && w->cls == PH_VALUE_CONSTANT &&
+           ph_shape_same(&v->shape, &w->shape) && v->storage.dtype == w->storage.dtype && !v->storage.form &&
+           !w->storage.form && p->bytes && r->bytes && p->row_stride == r->row_stride && p->n == r->n &&
+           !memcmp(p->bytes, r->bytes, p->n);
+}
+
 /* Row j of the side: a Linear of rank 3 with the side's weight, read by nobody else. */
 static int take_linear(const ph_graph *g, side *s, int value, const ph_node *attention) {
     int at = made_by(g, value, "Linear");
@@ -31,9 +44,8 @@ static int take_linear(const ph_graph *g, side *s, int value, const ph_node *att
     const ph_node *n = &g->node[at];
     int            bias = n->n_in > 2 ? n->in[2] : -1;
     if (n->modality != attention->modality && attention->modality != PH_MOD_FUSED) return 0;
-    if (s->n && (n->in[1] != s->w || bias != s->b)) return 0;
-    s->w = n->in[1];
-    s->b = bias;
+    if (s->n && (!same_constant(g, s->w, n->in[1]) || !same_constant(g, s->b, bias))) return 0;
+    if (!s->n) s->w = n->in[1], s->b = bias;
     s->x[s->n] = n->in[0];
     s->linear[s->n++] = at;
     return 1;
