@@ -1,4 +1,5 @@
 /* modal_test.c - multimodal operators against sums written out, their two ONNX forms, and what is refused. */
+#include "graph/inject.h"
 #include "graph/pass.h"
 #include "tests/unit/graph/modal_help.h"
 
@@ -722,4 +723,49 @@ void test_modal_adapters_refuse(void) {
     expect_adapters("tokens 1 to 0", 7, 0, PH_ATTRS(PH_INTS("first", one, 2), PH_INTS("last", turned, 2)));
     expect_adapters("token 3 has", 7, 0, PH_ATTRS(PH_INTS("first", all, 2), PH_INTS("last", top, 2)));
     expect_adapters("scale", 5, 0, PH_ATTRS(PH_FLOATS("scale", bad, 1)));
+}
+
+/* ---- into a graph that stands ---- */
+
+/* x ─ Relu ─ a ─ Sigmoid ─ b, y = a + b: both readers of a read what is injected. */
+void test_modal_graph_inject(void) {
+    mh       m;
+    ph_err   err = {0};
+    ph_array y = {0};
+    float    want[ROWS * D];
+    mh_open(&m);
+    mh_rows(&m, ROWS);
+    int x = mh_floats(&m, "x", 2, -1, D, 0, 0);
+    int a = ph_graph_node(m.g, "Relu", PH_IN(x), PH_NO_ATTRS, "a");
+    int b = ph_graph_node(m.g, "Sigmoid", PH_IN(a), PH_NO_ATTRS, "b");
+    CHECK_SAY(mh_finish(&m, ph_graph_node(m.g, "Add", PH_IN(a, b), PH_NO_ATTRS, "sum"), &err), "%s", err.msg);
+    CHECK(ph_graph_inject(m.g, "nowhere", 0.3, &err) == PH_EUSAGE && strstr(err.msg, "'nowhere'"));
+    CHECK(ph_graph_inject(m.g, "x", 0.3, &err) == PH_EUSAGE && strstr(err.msg, "that a node makes"));
+    CHECK(ph_graph_inject(m.g, "a", NAN, &err) == PH_EUSAGE && strstr(err.msg, "alpha"));
+    CHECK_SAY(!ph_graph_inject(m.g, "a", 0.3, &err), "%s", err.msg);
+    CHECK(ph_graph_inject(m.g, "a", 0.3, &err) == PH_EUSAGE && strstr(err.msg, "already"));
+    CHECK(m.g->n_nodes == 4 && !strcmp(m.g->node[1].op->name, "PoolInject"));
+    CHECK(m.g->node[1].modality == PH_MOD_FUSED && m.g->node[1].fusion_policy == PH_FUSION_INJECT);
+    float    v[ROWS * D];
+    int32_t  own[ROWS][2] = {{0, 5}, {0, 0}, {1, 4}, {4, 5}, {2, 2}};
+    uint64_t state = 5;
+    gh_fill(v, ROWS * D, &state);
+    m.feed[m.n_feeds++] = (ph_feed){PH_INJECT_FEATURES, gh_array(PH_F32, v, 2, ROWS, D, 0, 0)};
+    m.feed[m.n_feeds++] = (ph_feed){PH_INJECT_ROWS, gh_array(PH_I32, own, 2, ROWS, 2, 0, 0)};
+    CHECK_SAY(!mh_eval(&m, &y, &err), "%s", err.msg);
+    for (int r = 0; r < ROWS; r++) {
+        double h[D], mean = 0, var = 0;
+        for (int e = 0; e < D; e++) {
+            double sum = 0;
+            for (int i = own[r][0]; i < own[r][1]; i++) sum += (double)v[i * D + e] / (own[r][1] - own[r][0]);
+            mean += (h[e] = fmax(0, (double)fed(&m, "x")[r * D + e]) + 0.3 * sum) / D;
+        }
+        for (int e = 0; e < D; e++) var += (h[e] - mean) * (h[e] - mean) / D;
+        for (int e = 0; e < D; e++) {
+            double n = (h[e] - mean) / sqrt(var + 1e-5);
+            want[r * D + e] = (float)(n + 1 / (1 + exp(-n)));
+        }
+    }
+    mh_close_to(y.data, want, (int64_t)ROWS * D, 3e-6, "injected");
+    mh_close(&m);
 }
