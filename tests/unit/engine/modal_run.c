@@ -1,6 +1,8 @@
 /* modal_run.c - see modal_run.h. */
 #include "tests/unit/engine/modal_run.h"
 
+#include "tests/unit/engine/ort_help.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +33,36 @@ ph_rc mr_run(const ph_graph *g, ph_syms syms, const ph_feed *feed, size_t n_feed
     return rc;
 }
 
+/* ONNX Runtime, where it is here, given the spelled-out form, says the same. */
+static void compare_ort(const ph_graph *g, ph_syms syms, const ph_feed *feed, size_t n_feeds,
+                        const ph_array *y, float bound) {
+    eh_run               r = {0};
+    ph_err               err = {0};
+    ph_compile           how = {.max = syms};
+    const ph_engine_def *ort = ph_engine_find("ort");
+#ifdef HAS_TSAN
+    return;
+#endif
+    for (size_t i = 0; i < n_feeds; i++)
+        if (!ph_array_count(&feed[i].array)) return;
+    ph_kernels_init(&r.kernels, 0);
+    CHECK(!ph_threads_open(&r.threads, 2, NULL));
+    const ph_engine_env env = {.threads = r.threads, .kernels = &r.kernels, .is_exact = 1};
+    ph_rc               rc = ort->open(&r.engine, &env, &err);
+    CHECK_SAY(!rc || rc == PH_EMACHINE, "%s", err.msg);
+    if (!rc) {
+        rc = ort->compile(r.engine, g, &how, &r.program, &err);
+        CHECK_SAY(!rc, "ONNX Runtime: %s / %s", err.msg, err.n_notes ? err.note[0] : "");
+        if (!rc && eh_bind(&r, syms, NULL)) {
+            feed_all(&r, g, feed, n_feeds);
+            eh_go(&r, syms);
+            eh_close_to(ort->buffer(r.program, ph_graph_find(g, "y")), y->data, (size_t)ph_array_count(y),
+                        bound, "y, ONNX Runtime");
+        }
+    }
+    eh_close(&r);
+}
+
 size_t mr_compare(const ph_graph *g, ph_syms syms, const ph_feed *feed, size_t n_feeds, float bound) {
     static const int counts[] = {1, 2, 4};
     ph_kernels       plain;
@@ -50,6 +82,7 @@ size_t mr_compare(const ph_graph *g, ph_syms syms, const ph_feed *feed, size_t n
         CHECK_SAY(!mr_run(g, syms, feed, n_feeds, counts[i], ph_cpu_features(), got, n, &err), "%s", err.msg);
         eh_close_to(got, y.data, n, bound, "y, fast");
     }
+    if (n) compare_ort(g, syms, feed, n_feeds, &y, bound > 1e-5f ? bound : 1e-5f);
     free(got);
     ph_arena_close(&arena);
     return n;

@@ -8,7 +8,8 @@
 ph_rc mr_run(const ph_graph *g, ph_syms syms, const ph_feed *feed, size_t n_feeds, int threads,
              unsigned features, float *out, size_t n_out, ph_err *err);
 /* "y" by definition with the plain kernels, then run on 1, 2 and 4 threads: with the plain kernels the same
- * bits, with the fastest within `bound` of the largest; never by the operator's eval.  Returns y's floats. */
+ * bits, with the fastest within `bound` of the largest; never by the operator's eval.  Then ONNX Runtime on
+ * the spelled-out form, where it is here.  Returns y's floats. */
 size_t mr_compare(const ph_graph *g, ph_syms syms, const ph_feed *feed, size_t n_feeds, float bound);
 
 #endif
