@@ -39,12 +39,18 @@ static ph_shape take_shape(bytes *b) {
     return s;
 }
 
-static const char *const attr_names[] = {
-    "axis",         "perm",      "strides",          "pads",     "dilations", "group",
-    "to",           "keepdims",  "num_outputs",      "alpha",    "num_heads", "interleaved",
-    "epsilon",      "dim",       "scaling",          "factor",   "theta",     "q_num_heads",
-    "kv_num_heads", "is_causal", "allowzero",        "mrope",    "auto_pad",  "rotary_embedding_dim",
-    "layer",        "window",    "original_context", "beta_fast"};
+static const char *const attr_names[] = {"axis",         "perm",      "strides",
+                                         "pads",         "dilations", "group",
+                                         "to",           "keepdims",  "num_outputs",
+                                         "alpha",        "num_heads", "interleaved",
+                                         "epsilon",      "dim",       "scaling",
+                                         "factor",       "theta",     "q_num_heads",
+                                         "kv_num_heads", "is_causal", "allowzero",
+                                         "mrope",        "auto_pad",  "rotary_embedding_dim",
+                                         "layer",        "window",    "original_context",
+                                         "beta_fast",    "block",     "sparsity",
+                                         "slices",       "first",     "last",
+                                         "lambda",       "scale"};
 enum { N_ATTR_NAMES = (int)(sizeof attr_names / sizeof *attr_names) };
 
 static ph_attr take_attr(bytes *b, int64_t list[4]) {
@@ -88,7 +94,7 @@ static void take_leaf(bytes *b, ph_graph *g, int i) {
 }
 
 static void take_node(bytes *b, ph_graph *g, int i) {
-    int          in[5], n_in = take(b) % 6, n_attr = take(b) % 4;
+    int          in[8], n_in = take(b) % 9, n_attr = take(b) % 4;
     int64_t      lists[4][4];
     ph_attr      attr[4];
     const ph_op *op = ph_op_at((size_t)take(b) % ph_op_count());
