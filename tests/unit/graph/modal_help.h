@@ -38,4 +38,34 @@ void mh_onnx(mh *m, const char *op, double bound, const char *what);
 /* |a - b| within bound of the largest |b|. */
 int mh_close_to(const float *a, const float *b, int64_t n, double bound, const char *what);
 
+/* The numbers of an input, and of a weight. */
+static inline const float *mh_fed(const mh *m, const char *name) {
+    for (size_t i = 0; i < m->n_feeds; i++)
+        if (!strcmp(m->feed[i].name, name)) return m->feed[i].array.data;
+    return NULL;
+}
+
+static inline const float *mh_numbers(const mh *m, const char *name) {
+    return m->g->value[ph_graph_find(m->g, name)].storage.plane[0].bytes;
+}
+
+/* Sizes of what MH_REFUSED makes. */
+enum { ROWS = 5, D = 12, FEATURES = 70 };
+
+/* One line for each sentence; `build` makes the node from h [R, D], v [FEATURES, D] and s [D]. */
+#define MH_REFUSED(want_rc, word, op, ...)                                                                   \
+    do {                                                                                                     \
+        mh     m;                                                                                            \
+        ph_err err = {0};                                                                                    \
+        mh_open(&m);                                                                                         \
+        mh_rows(&m, ROWS);                                                                                   \
+        int h = mh_floats(&m, "h", 2, -1, D, 0, 0), v = mh_floats(&m, "v", 2, FEATURES, D, 0, 0);            \
+        int s = mh_weight(&m, "s", 1, D, 0);                                                                 \
+        (void)h, (void)v, (void)s;                                                                           \
+        int is_done = mh_finish(&m, ph_graph_node(m.g, op, __VA_ARGS__, "y"), &err);                         \
+        CHECK_SAY(!is_done && err.code == (want_rc) && strstr(err.msg, word), "line %d: %s %s", __LINE__,    \
+                  ph_rc_name(err.code), err.msg);                                                            \
+        mh_close(&m);                                                                                        \
+    } while (0)
+
 #endif
