@@ -154,6 +154,9 @@ ph_rc ph_threads_open(ph_threads **out, int count, ph_err *err) {
     if (!t) return PH_FAIL(err, PH_ENOMEM, "a crew of %d threads", count);
     memset(t, 0, bytes);
     t->count = 1;
+    /* As after a range: a worker that looks while the first job is being written must not claim of generation
+     * 0. */
+    atomic_store(&t->claim, CLOSED);
 
     /* Signals are the program's business: they go to its own threads. */
     sigset_t all, before;

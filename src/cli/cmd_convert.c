@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "convert/onnx.h"
+#include "graph/modal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +94,8 @@ static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, c
 /* What only ONNX files have. */
 typedef struct onnx_words {
     const char *part, *external;
-    int         opset, is_widened;
+    int         opset, is_widened, is_ours, inject; /* inject: a layer; -1: none */
+    double      alpha;
 } onnx_words;
 
 static void report_onnx(const ph_convert_onnx_report *r, int is_json) {
@@ -123,10 +125,16 @@ static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int has_threads, 
     ph_convert_onnx        x = {.in = c->in, .mmproj = c->mmproj, .out = c->out, .part = w->part};
     ph_convert_onnx_report r;
     x.external = PH_ONNX_EXTERNAL_AUTO;
+    x.injects = w->inject >= 0;
+    x.inject_layer = w->inject;
+    x.inject_alpha = w->alpha;
+    if (!x.injects && (w->alpha < PH_INJECT_ALPHA || w->alpha > PH_INJECT_ALPHA))
+        return PH_FAIL(err, PH_EUSAGE, "--inject-alpha goes with --inject LAYER");
     x.how = (ph_onnx_export_how){.opset = w->opset,
                                  .has_type = c->types->has_type,
                                  .type = c->types->type,
-                                 .is_widened = w->is_widened};
+                                 .is_widened = w->is_widened,
+                                 .is_ours = w->is_ours};
     if (w->external && !ph_size_parse(w->external, &x.external))
         return PH_FAIL(err, PH_EUSAGE, "--external takes a size such as 1KiB or 0, not '%s'", w->external);
     if (c->names || c->mmproj_out || c->is_bare)
@@ -145,7 +153,7 @@ static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int has_threads, 
 
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const char       *to = NULL, *dtype = NULL, *names = NULL;
-    onnx_words        words = {0};
+    onnx_words        words = {.inject = -1, .alpha = PH_INJECT_ALPHA};
     int               is_json = 0, is_quiet = 0, threads = 0, is_over;
     ph_recipe_types   types = {0};
     ph_convert        c = {.types = &types, .say = ph_cli_convert_progress, .say_arg = &is_quiet};
@@ -171,6 +179,13 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
            PH_OPTION_TEXT, &words.external},
           {"--widen", 0, NULL, "for onnx: weights of types that ONNX lacks become f16, not an error",
            PH_OPTION_FLAG, &words.is_widened},
+          {"--inject", 0, "LAYER",
+           "for onnx: pooled features are added to what this layer of the language part reads (PoolInject)",
+           PH_OPTION_INT(0, 1000000), &words.inject},
+          {"--inject-alpha", 0, "A", "how much of them (0.3)", PH_OPTION_REAL, &words.alpha},
+          {"--own-operators", 0, NULL,
+           "for onnx: multimodal operators stay our own (domain pinhole), for pinhole alone to read",
+           PH_OPTION_FLAG, &words.is_ours},
           {"--bare", 0, NULL, "leave out the keys that only serve the way back", PH_OPTION_FLAG, &c.is_bare},
           {"--threads", 't', "N", "workers; default: as many as processors",
            PH_OPTION_INT(0, PH_CLI_THREADS_MAX), &threads},
@@ -189,8 +204,10 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     PH_TRY(read_words(&c, &types, to, dtype, err));
     PH_TRY(ph_cli_convert_names(&c, names, err));
     if (!strcmp(to, "onnx")) return to_onnx(&c, &words, threads > 0, is_json, err);
-    if (words.part || words.external || words.opset || words.is_widened)
-        return PH_FAIL(err, PH_EUSAGE, "--part, --opset, --external and --widen go with --to onnx");
+    if (words.part || words.external || words.opset || words.is_widened || words.is_ours || words.inject >= 0)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "--part, --opset, --external, --widen, --inject and --own-operators go with --to onnx");
     PH_TRY(ph_cli_convert_shards(&c, err));
     PH_TRY(ph_convert_run(&c, &report, err));
     ph_cli_convert_report(&c, &report, is_json);

@@ -16,6 +16,9 @@ typedef struct ph_convert_onnx {
     const char        *part;        /* NULL: the only one there is */
     uint64_t           external;    /* as of ph_onnx_write */
     ph_onnx_export_how how;         /* symbol and has_no_past are set here */
+    int                injects; /* 1: pooled features at this layer of the language part, so much of them */
+    int                inject_layer;
+    double             inject_alpha;
 } ph_convert_onnx;
 
 typedef struct ph_convert_onnx_report {

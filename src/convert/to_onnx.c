@@ -95,12 +95,15 @@ static ph_rc write_all(const ph_convert_onnx *c, const parts *p, const ph_onnx_e
     return rc;
 }
 
-static ph_rc convert_model(const ph_convert_onnx *c, const ph_model *m, ph_convert_onnx_report *r,
-                           ph_err *err) {
+static ph_rc convert_model(const ph_convert_onnx *c, ph_model *m, ph_convert_onnx_report *r, ph_err *err) {
     ph_onnx_export_how how = c->how;
     parts              p = parts_of(m);
     char               text[80];
     how.has_no_past = !m->chat; /* a dual encoder: its texts are read once */
+    if (c->injects && c->part && strcmp(c->part, "language") && strcmp(c->part, "all"))
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--inject changes the language part: nothing comes of it in --part %.40s", c->part);
+    if (c->injects) PH_TRY(ph_model_inject(m, c->inject_layer, c->inject_alpha, err));
     if (c->part && !strcmp(c->part, "all")) return write_all(c, &p, &how, r, err);
     if (!c->part && p.n > 1)
         return PH_FAIL(err, PH_EUSAGE, "%.160s has several parts: name one with --part (%s), or all", c->in,
@@ -134,10 +137,10 @@ ph_rc ph_convert_onnx_run(const ph_convert_onnx *c, ph_convert_onnx_report *repo
     *report = (ph_convert_onnx_report){0};
     PH_TRY(ph_container_detect(c->in, &what, err));
     if (what == PH_CONTAINER_ONNX) {
-        if (c->part || c->mmproj)
-            return PH_FAIL(err, PH_EUSAGE,
-                           "%.160s is an ONNX file, which is one part: leave --part and --mmproj away",
-                           c->in);
+        if (c->part || c->mmproj || c->injects)
+            return PH_FAIL(
+                err, PH_EUSAGE,
+                "%.160s is an ONNX file, which is one part: leave --part, --mmproj and --inject away", c->in);
         PH_TRY(ph_onnx_open(&file, c->in, err));
         ph_rc rc = convert_onnx(c, &file, report, err);
         ph_onnx_close(&file);

@@ -37,6 +37,7 @@ typedef struct ph_onnx_producer {
 typedef struct ph_onnx_writer {
     int64_t         ir_version, opset; /* of ai.onnx */
     int             has_microsoft;     /* nodes of com.microsoft are there: opset 1 of it is imported */
+    int             has_ours;          /* and of pinhole */
     const char     *graph_name;
     ph_pbw          nodes, values, props; /* fields of GraphProto, of GraphProto, of ModelProto; owned */
     ph_onnx_stored *weight;               /* [n_weights]; owned */

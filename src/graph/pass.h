@@ -22,6 +22,7 @@ typedef struct ph_pass {
     const char *what; /* one line for a human */
     /* *changes: how many nodes were rewritten. */
     ph_rc (*run)(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *err);
+    int is_rounding; /* sums are taken in another order: the last bits may change */
 } ph_pass;
 
 #define PH_PASS(name) extern const ph_pass ph_pass_##name;

@@ -130,6 +130,9 @@ ph_attend_fn *ph_attend_of(const struct ph_kernels *k, ph_dtype t);
  * add_row       y[r, :] = x[r, :] + b[:]                       may be in place; correctly rounded
  * softmax       per row of n, may be in place; a row of -inf only gives zeros, one with NaN or +inf NaNs
  *               Error: at most 2 * FLT_EPSILON * (4 + max x - x[i]) * y[i].
+ * gate          one number of each row's softmax: y[r] = softmax(x[r, :] - bias)[pick[r]]
+ *               x: [rows, n]; bias: [n] or NULL; pick: [rows], 0 .. n-1.  Rows of -inf, NaN and +inf as above.
+ *               Error: at most 4 * FLT_EPSILON * (4 + n + max |x - bias|) * y[r].
  * rope          rotate pairs of x[heads, d] (first 2*half elements of each head) by cos, sin [half];
  *               interleaved: pairs (2i, 2i+1), else (i, i + half).  In place.
  *               Error: at most 2 * FLT_EPSILON * (|a cos| + |b sin|).

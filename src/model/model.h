@@ -69,6 +69,11 @@ ph_rc ph_model_render(const ph_model *m, const ph_chat_message *messages, size_t
  * keep their own.  Errors: PH_EUSAGE it cannot be held to that, with the range that is permitted. */
 ph_rc ph_model_budget(const ph_model *m, int min, int max, ph_recipe *out, ph_err *err);
 
+/* Pooled features are added to what layer `layer` of the decoder reads (graph/inject.h), before anything is
+ * made of the language graph.  Errors: PH_EUSAGE no such layer, with those that there are; a model without
+ * pictures. */
+ph_rc ph_model_inject(ph_model *m, int layer, double alpha, ph_err *err);
+
 int ph_model_is_stop(const ph_model *m, int32_t id);
 
 #endif

@@ -114,6 +114,38 @@ int check_softmax(const ph_kernels *ref, const ph_kernels *opt) {
     return 1;
 }
 
+int check_gate(const ph_kernels *ref, const ph_kernels *opt) {
+    for (unsigned trial = 0; trial < 600; trial++, ck_free_all()) {
+        size_t   rows = ck_below(70), n = 1 + (trial < 300 ? ck_below(6) : ck_below(40));
+        float   *x = ck_buffer(rows * n * sizeof *x), *bias = trial % 3 ? ck_buffer(n * sizeof *bias) : NULL;
+        float   *want = ck_buffer(rows * sizeof *want), *got = ck_buffer(rows * sizeof *got);
+        float   *again = ck_buffer(rows * sizeof *again);
+        int32_t *pick = ck_buffer(rows * sizeof *pick);
+        for (size_t r = 0; r < rows; r++) {
+            any_scores(&x[r * n], n, trial + (unsigned)r);
+            pick[r] = (int32_t)ck_below((unsigned)n);
+        }
+        if (bias) ck_normals(bias, n, 3);
+        ref->gate(want, x, bias, pick, rows, n);
+        opt->gate(got, x, bias, pick, rows, n);
+        for (size_t r = 0; r < rows; r++) {
+            double most = 0;
+            for (size_t i = 0; i < n; i++) {
+                double s = fabs((double)x[r * n + i] - (bias ? (double)bias[i] : 0));
+                if (isfinite(s)) most = fmax(most, s);
+            }
+            double bound = 4 * (double)FLT_EPSILON * (4 + (double)n + fmin(most, 1e6)) * (double)want[r];
+            if (!ck_close(got[r], want[r], bound, "row", r)) return 0;
+        }
+        for (size_t r = 0, some; r < rows; r += some) {
+            some = 1 + ck_below((unsigned)(rows - r));
+            opt->gate(&again[r], &x[r * n], bias, &pick[r], some, n);
+        }
+        if (!ck_same_floats(again, got, rows, "y in pieces")) return 0;
+    }
+    return 1;
+}
+
 enum { WIDTH = 2048 };
 static ck_work done(size_t rows) {
     return (ck_work){8.0 * (double)(rows * WIDTH), 4.0 * (double)(rows * WIDTH)};
@@ -135,4 +167,13 @@ ck_work bench_softmax(const ph_kernels *k, int many) {
     float *x = ck_bench_floats(rows * WIDTH), *y = ck_bench_floats(rows * WIDTH);
     k->softmax(y, x, rows, WIDTH);
     return done(rows);
+}
+ck_work bench_gate(const ph_kernels *k, int many) {
+    enum { GATES = 4, ROWS_MAX = 512 };
+    static int32_t pick[ROWS_MAX];
+    size_t         rows = many ? ROWS_MAX : 1;
+    float         *x = ck_bench_floats(rows * GATES), *y = ck_bench_floats(rows);
+    for (size_t r = 0; r < rows; r++) pick[r] = (int32_t)(r % GATES);
+    k->gate(y, x, NULL, pick, rows, GATES);
+    return (ck_work){4.0 * (double)(rows * (GATES + 2)), 4.0 * (double)(rows * GATES)};
 }

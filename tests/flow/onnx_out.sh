@@ -53,6 +53,18 @@ expect 0 'of weights' "weights beside" "$P" convert $S/vlm_llava15 -o "$D/beside
 expect 0 '1 file beside it' "weights beside, read" "$P" inspect "$D/beside.onnx"
 expect 0 'all/language.onnx: language' "all parts" "$P" convert $S/vlm_idefics3 -o "$D/all" --to onnx --part all
 expect 0 '' "all parts: three files" test "$(ls "$D/all" | tr '\n' ' ')" = 'bridge.onnx language.onnx vision.onnx '
+for m in "$S"/vlm_*; do
+    expect 0 'language, ' "injected: $m" "$P" convert "$m" -o "$D/i.onnx" --to onnx --part language --inject 1
+    expect 0 'inject.rows  int32 \[B, T, 2\]' "injected, its input: $m" "$P" inspect "$D/i.onnx"
+done
+expect 0 'language, ' "injected, our operator" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part language --inject 1 --inject-alpha 0.5 --own-operators
+expect 0 'pinhole 1' "injected, our domain" "$P" inspect "$D/i.onnx"
+expect 2 'no layer 99 to inject at: .* layers 0 to [0-9]' "no such layer" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part language --inject 99
+expect 2 'nothing about pictures' "nothing to inject" "$P" convert $S/llm_qwen2_tied -o "$D/i.onnx" --to onnx --inject 0
+expect 2 'nothing comes of it' "another part" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part vision --inject 0
+expect 2 'goes with --inject' "alpha alone" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part language --inject-alpha 1
+expect 2 'go with --to onnx' "another format" "$P" convert $S/vlm_llava15 -o "$D/i.gguf" --to gguf --inject 0
+expect 2 'leave --part, --mmproj and --inject away' "an ONNX file" "$P" convert "$D/v.onnx" -o "$D/i.onnx" --to onnx --inject 0
 expect 0 'language, ' "the only part" "$P" convert $S/llm_qwen2_tied -o "$D/l.onnx" --to onnx
 expect 0 '' "to GGUF" "$P" convert $S/vlm_llava15 -o "$D/m.gguf" --to gguf -q
 expect 0 'vision, ' "from GGUF" "$P" convert "$D/m.gguf" --mmproj "$D/mmproj-m.gguf" -o "$D/g.onnx" --to onnx --part vision

@@ -181,29 +181,40 @@ static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_ha
 
 static const ph_step_kind kind = {.name = "attention", .scratch = scratch, .prepare = prepare, .work = work};
 
-static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
-    const ph_node *n = &b->g->node[node];
-    void          *place;
-    if (!can(b->g, node)) return PH_OK;
-    *took = 1;
+ph_rc ph_attention_step(ph_builder *b, int node, const ph_attention_of *how, ph_err *err) {
+    void *place;
     PH_TRY(ph_build_carve(b, &place, 1, sizeof(attention), err));
     attention *a = place;
-    a->q_value = n->in[0];
-    a->k_value = n->in[1];
-    a->heads = (size_t)ph_node_int(n, "q_num_heads", 1);
-    a->kv_heads = (size_t)ph_node_int(n, "kv_num_heads", 1);
-    a->d = (size_t)b->g->value[n->in[0]].shape.dim[2].mul / a->heads;
-    a->dv = (size_t)b->g->value[n->in[2]].shape.dim[2].mul / a->kv_heads;
-    a->scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)a->d));
-    a->softcap = (float)ph_node_float(n, "softcap", 0);
-    PH_TRY(ph_build_buffer(b, n->in[0], &a->q, err));
-    PH_TRY(ph_build_buffer(b, n->in[1], &a->k, err));
-    PH_TRY(ph_build_buffer(b, n->in[2], &a->v, err));
-    PH_TRY(ph_build_buffer(b, n->out[0], &a->y, err));
+    a->q_value = how->q;
+    a->k_value = how->k;
+    a->heads = how->heads;
+    a->kv_heads = how->kv_heads;
+    a->d = (size_t)b->g->value[how->q].shape.dim[2].mul / a->heads;
+    a->dv = (size_t)b->g->value[how->v].shape.dim[2].mul / a->kv_heads;
+    a->scale = how->scale;
+    a->softcap = how->softcap;
+    PH_TRY(ph_build_buffer(b, how->q, &a->q, err));
+    PH_TRY(ph_build_buffer(b, how->k, &a->k, err));
+    PH_TRY(ph_build_buffer(b, how->v, &a->v, err));
+    PH_TRY(ph_build_buffer(b, how->y, &a->y, err));
     a->mask = -1;
-    if (n->n_in > 3 && n->in[3] >= 0) PH_TRY(ph_build_buffer(b, n->in[3], &a->mask, err));
+    if (how->mask >= 0) PH_TRY(ph_build_buffer(b, how->mask, &a->mask, err));
     int reads[4] = {a->q, a->k, a->v, a->mask};
     return ph_build_step(b, &kind, node, a, reads, a->mask < 0 ? 3 : 4, &a->y, 1, -1, err);
+}
+
+static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
+    const ph_node *n = &b->g->node[node];
+    if (!can(b->g, node)) return PH_OK;
+    *took = 1;
+    ph_attention_of how = {.q = n->in[0], .k = n->in[1], .v = n->in[2], .y = n->out[0]};
+    how.mask = n->n_in > 3 ? n->in[3] : -1;
+    how.heads = (size_t)ph_node_int(n, "q_num_heads", 1);
+    how.kv_heads = (size_t)ph_node_int(n, "kv_num_heads", 1);
+    double d = (double)((size_t)b->g->value[how.q].shape.dim[2].mul / how.heads);
+    how.scale = (float)ph_node_float(n, "scale", 1 / sqrt(d));
+    how.softcap = (float)ph_node_float(n, "softcap", 0);
+    return ph_attention_step(b, node, &how, err);
 }
 
 const ph_lowering ph_lowering_attention = {.name = "attention", .lower = lower, .can = can};

@@ -27,6 +27,7 @@
 enum {
     GROUP_MAX = 8,
     SCALES_MAX = 2,
+    SOURCES_MAX = 16, /* arrays that a step's rows come from */
     GROUP_REACH =
         24, /* nodes from the first Linear to the last of a group: later ones would only hold memory */
     ROWS_MAX = 128, /* rows of a unit: enough to pay for unpacking a row of weights */
@@ -60,8 +61,17 @@ typedef struct part {
     size_t            blocks;   /* of this run: column blocks before this part's own */
 } part;
 
+/* Rows from an array of their own: of each batch its rows follow those of the array before. */
+typedef struct source {
+    int    x, value; /* buffer, value [B, rows, k] */
+    size_t rows;     /* of this run */
+} source;
+
 typedef struct fused {
     int     x, x_value; /* buffer of the rows, before the norm; a value with their shape */
+    int     n_sources;  /* 0: all rows stand in x */
+    source *source;
+    size_t  turn; /* rows of a batch, of this run */
     ph_norm norm;
     size_t  k;
     int     n_parts, n_dots; /* of the parts, those by integers */
@@ -73,7 +83,7 @@ typedef struct fused {
 
 /* ---- may it be done here? ---- */
 
-static int is_plain_weight(const ph_graph *g, int v) {
+int ph_linear_is_weight(const ph_graph *g, int v) {
     const ph_value *w = &g->value[v];
     return w->cls == PH_VALUE_CONSTANT && w->shape.rank == 2 &&
            (w->storage.n_planes == 1 || w->storage.form) && ph_dim_is_fixed(w->shape.dim[0]) &&
@@ -85,7 +95,7 @@ int ph_linear_can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if (strcmp(n->op->name, "Linear") || n->n_in < 2 || n->in[0] < 0 || n->in[1] < 0) return 0;
     const ph_value *x = &g->value[n->in[0]];
-    if (x->dtype != PH_F32 || x->shape.rank < 1 || !is_plain_weight(g, n->in[1])) return 0;
+    if (x->dtype != PH_F32 || x->shape.rank < 1 || !ph_linear_is_weight(g, n->in[1])) return 0;
     if (x->cls == PH_VALUE_CONSTANT) return 0; /* folding is a pass's business */
     return n->n_in < 3 || n->in[2] < 0 || ph_build_is_floats(g, n->in[2]);
 }
@@ -173,8 +183,10 @@ static ph_rc take_scales(ph_builder *b, part *t, int *value, ph_err *err) {
 }
 
 static size_t rows_of(const ph_native *p, const fused *f, const int64_t *size) {
-    int rank = ph_native_graph(p)->value[f->x_value].shape.rank;
-    return ph_native_count(p, size, f->x_value, 0, rank - 1);
+    int    rank = ph_native_graph(p)->value[f->x_value].shape.rank;
+    size_t rows = f->n_sources ? 0 : ph_native_count(p, size, f->x_value, 0, rank - 1);
+    for (int i = 0; i < f->n_sources; i++) rows += ph_native_count(p, size, f->source[i].value, 0, 2);
+    return rows;
 }
 
 /* A norm of whole rows of the result, and the sum behind it.  *value moves behind both; *before is the norm's
@@ -222,14 +234,13 @@ static void pair_up(ph_builder *b, fused *f, int *value) {
 }
 
 /* The product by integers for a weight; NULL: there is none, or none is wanted. */
-static ph_dot_fn *dot_of(const ph_builder *b, const ph_value *w) {
-    if (b->p->base.engine->env.is_exact) return NULL;
-    return ph_dot_of_stored(ph_native_kernels(b->p), &w->storage, (size_t)w->shape.dim[1].mul);
+static ph_dot_fn *dot_of(const ph_builder *b, const ph_storage *w, size_t k) {
+    return b->p->base.engine->env.is_exact ? NULL : ph_dot_of_stored(ph_native_kernels(b->p), w, k);
 }
 
 /* Elements under one scale that rows have for this weight; 0: it meets floats. */
-static size_t block_for(const ph_builder *b, const ph_value *w) {
-    return dot_of(b, w) ? ph_dot_block(w->storage.dtype, (size_t)w->shape.dim[1].mul) : 0;
+static size_t block_for(const ph_builder *b, const ph_storage *w, size_t k) {
+    return dot_of(b, w, k) ? ph_dot_block(w->dtype, k) : 0;
 }
 
 /* Bytes that are met by integers: their scales as floats, and where this view of them begins. */
@@ -244,24 +255,29 @@ static ph_rc take_bytes(ph_builder *b, part *t, const ph_storage *s, ph_err *err
     return PH_OK;
 }
 
-static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
-    const ph_node  *n = &b->g->node[node];
-    const ph_value *w = &b->g->value[n->in[1]];
-    size_t          bytes = ph_dtype_bytes(w->storage.dtype);
-    *t = (part){.linear = ph_linear_of(ph_native_kernels(b->p), w->storage.dtype),
-                .w = w->storage.plane[PH_PLANE_DATA].bytes,
-                .w_stride = w->storage.plane[PH_PLANE_DATA].row_stride,
-                .cols = (size_t)w->shape.dim[0].mul,
-                .stored = w->storage.form ? &w->storage : NULL,
+/* A product with all rows of w, or those of a view of it: `w` stays. */
+static ph_rc take_weight(ph_builder *b, part *t, const ph_storage *w, size_t cols, size_t k, ph_err *err) {
+    size_t bytes = ph_dtype_bytes(w->dtype);
+    *t = (part){.linear = ph_linear_of(ph_native_kernels(b->p), w->dtype),
+                .w = w->plane[PH_PLANE_DATA].bytes,
+                .w_stride = w->plane[PH_PLANE_DATA].row_stride,
+                .cols = cols,
+                .stored = w->form ? w : NULL,
                 .up = -1,
                 .residual = -1,
                 .out = -1,
                 .final = -1};
     /* Files may place plain numbers at odd bytes: then only the generic product may read them. */
-    if (ph_dtype_block(w->storage.dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
+    if (ph_dtype_block(w->dtype) == 1 && ((uintptr_t)t->w % bytes || t->w_stride % bytes))
         t->linear.fn = NULL;
-    t->dot = dot_of(b, w);
-    if (t->dot && t->stored) PH_TRY(take_bytes(b, t, &w->storage, err));
+    t->dot = dot_of(b, w, k);
+    return t->dot && t->stored ? take_bytes(b, t, w, err) : PH_OK;
+}
+
+static ph_rc take_part(ph_builder *b, part *t, int node, ph_err *err) {
+    const ph_node  *n = &b->g->node[node];
+    const ph_value *w = &b->g->value[n->in[1]];
+    PH_TRY(take_weight(b, t, &w->storage, (size_t)w->shape.dim[0].mul, (size_t)w->shape.dim[1].mul, err));
     if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_build_floats(b, n->in[2], &t->bias, err));
     b->is_done[node] = 1;
     return PH_OK;
@@ -275,7 +291,8 @@ static ph_rc take_group(ph_builder *b, fused *f, int node, int rows, int *value,
         if (next < node || next > node + (ph_build_fuses(b, PH_FUSE_group) ? GROUP_REACH : 0) ||
             b->is_done[next] || !ph_linear_can(b->g, next) || b->g->node[next].in[0] != rows)
             continue;
-        size_t block = block_for(b, &b->g->value[b->g->node[next].in[1]]);
+        const ph_value *w = &b->g->value[b->g->node[next].in[1]];
+        size_t          block = block_for(b, &w->storage, (size_t)w->shape.dim[1].mul);
         if (block && f->block && block != f->block) continue;
         if (block) f->block = block;
         value[f->n_parts] = b->g->node[next].out[0];
@@ -289,8 +306,10 @@ static const ph_step_kind kind;
 /* Buffers of results are made last: until then they are not there for anybody of the group to read.
  * before: what a norm of the result reads. */
 static ph_rc add_step(ph_builder *b, fused *f, int node, const int *value, const int *before, ph_err *err) {
-    int reads[1 + GROUP_MAX * (1 + SCALES_MAX)], writes[2 * GROUP_MAX], n_reads = 0, n_writes = 0;
-    reads[n_reads++] = f->x;
+    int reads[SOURCES_MAX + 1 + GROUP_MAX * (1 + SCALES_MAX)], writes[2 * GROUP_MAX], n_reads = 0,
+                                                                                      n_writes = 0;
+    if (!f->n_sources) reads[n_reads++] = f->x;
+    for (int i = 0; i < f->n_sources; i++) reads[n_reads++] = f->source[i].x;
     for (int i = 0; i < f->n_parts; i++) {
         part *t = &f->part[i];
         if (t->residual >= 0) reads[n_reads++] = t->residual;
@@ -336,6 +355,64 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     return add_step(b, f, node, value, before, err);
 }
 
+static ph_rc take_sources(ph_builder *b, fused *f, const int *x, int n_x, ph_err *err) {
+    void *place;
+    if (n_x > SOURCES_MAX) return PH_FAIL(err, PH_ELIMIT, "rows of %d arrays", n_x);
+    PH_TRY(ph_build_carve(b, &place, (size_t)n_x, sizeof(source), err));
+    f->source = place;
+    f->n_sources = n_x;
+    for (int i = 0; i < n_x; i++) {
+        f->source[i].value = x[i];
+        PH_TRY(ph_build_buffer(b, x[i], &f->source[i].x, err));
+    }
+    f->x = f->source[0].x;
+    f->x_value = x[0];
+    return PH_OK;
+}
+
+/* Rows [first, first + rows) of w as a storage of its own. */
+static ph_rc view_of(ph_builder *b, const ph_storage *w, size_t first, const ph_storage **out, ph_err *err) {
+    void *place;
+    PH_TRY(ph_build_carve(b, &place, 1, sizeof(ph_storage), err));
+    ph_storage *s = place;
+    *s = *w;
+    if (s->form)
+        s->first += first;
+    else
+        s->plane[PH_PLANE_DATA].bytes =
+            (const unsigned char *)s->plane[PH_PLANE_DATA].bytes + first * s->plane[PH_PLANE_DATA].row_stride;
+    *out = s;
+    return PH_OK;
+}
+
+ph_rc ph_linear_gathered(ph_builder *b, int node, const int *x, int n_x, const ph_slice *slice, int n_slices,
+                         ph_err *err) {
+    void *place;
+    int   value[GROUP_MAX], before[GROUP_MAX] = {0};
+    PH_TRY(ph_build_carve(b, &place, 1, sizeof(fused), err));
+    fused *f = place;
+    PH_TRY(ph_build_carve(b, &place, GROUP_MAX, sizeof(part), err));
+    f->part = place;
+    f->planes = b->p->base.engine->env.is_rows8 ? 1 : 2;
+    f->k = (size_t)b->g->value[slice[0].w].shape.dim[1].mul;
+    PH_TRY(take_sources(b, f, x, n_x, err));
+    for (f->n_parts = 0; f->n_parts < n_slices; f->n_parts++) {
+        const ph_slice   *s = &slice[f->n_parts];
+        part             *t = &f->part[f->n_parts];
+        const ph_storage *w;
+        PH_TRY(view_of(b, &b->g->value[s->w].storage, s->first, &w, err));
+        PH_TRY(take_weight(b, t, w, s->rows, f->k, err));
+        if (t->dot) f->block = ph_dot_block(w->dtype, f->k);
+        f->n_dots += t->dot != NULL;
+        if (s->bias >= 0) {
+            PH_TRY(ph_build_floats(b, s->bias, &t->bias, err));
+            t->bias += s->first;
+        }
+        value[f->n_parts] = s->out;
+    }
+    return add_step(b, f, node, value, before, err);
+}
+
 /* ---- sizes ---- */
 
 static size_t at_most(size_t a, size_t b) {
@@ -365,11 +442,12 @@ static size_t temp_floats(const fused *f, size_t rows) {
     return TEMP_COLS * (block > WIDE_ROWS ? block : WIDE_ROWS);
 }
 
-/* A worker's memory: normalised rows | the rows as integers | the kernel's scratch | one block of results. */
+/* A worker's memory: normalised or gathered rows | the rows as integers | the kernel's scratch | one block of
+ * results. */
 static size_t normed_bytes(const fused *f, size_t rows) {
     /* With integers alone a row is normalised, turned and forgotten. */
-    size_t kept = f->n_dots == f->n_parts ? 1 : row_block_of(f, rows);
-    return f->norm.kind == PH_NORM_NONE ? 0 : (kept * f->k * sizeof(float) + 63) / 64 * 64;
+    size_t kept = f->n_dots == f->n_parts && !f->n_sources ? 1 : row_block_of(f, rows);
+    return f->norm.kind == PH_NORM_NONE && !f->n_sources ? 0 : (kept * f->k * sizeof(float) + 63) / 64 * 64;
 }
 
 static size_t qrows_bytes(const fused *f, size_t rows) {
@@ -396,6 +474,9 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     size_t cols = 0, hands = (size_t)p->n_hands;
     (void)err;
     f->rows = rows_of(p, f, p->size);
+    f->turn = 0;
+    for (int i = 0; i < f->n_sources; i++)
+        f->turn += f->source[i].rows = (size_t)ph_native_dim(p, p->size, f->source[i].value, 1);
     f->row_block = even_block(f, f->rows);
     for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
     size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
@@ -453,6 +534,25 @@ static void turn_rows(const ph_kernels *k, const fused *f, const desk *d, const 
         ph_norm_rows(k, &f->norm, d->normed, x + r * f->k, 1);
         k->qrows_of(&one, d->normed, f->k, 1);
     }
+}
+
+/* Rows [r0, r0 + rows) out of their arrays. */
+static void gather_rows(const ph_native *p, const fused *f, float *to, size_t r0, size_t rows) {
+    for (size_t r = r0; r < r0 + rows; r++, to += f->k) {
+        size_t        at = r % f->turn;
+        const source *s = f->source;
+        while (at >= s->rows) at -= (s++)->rows;
+        memcpy(to, (const float *)ph_native_at(p, s->x) + (r / f->turn * s->rows + at) * f->k,
+               f->k * sizeof *to);
+    }
+}
+
+/* Where the rows of a block stand, before the norm; those of several arrays are brought together once. */
+static const float *rows_at(const ph_native *p, const fused *f, const desk *d, size_t r0, size_t rows,
+                            int is_new) {
+    if (!f->n_sources) return (const float *)ph_native_at(p, f->x) + r0 * f->k;
+    if (is_new) gather_rows(p, f, d->normed, r0, rows);
+    return d->normed;
 }
 
 /* The rows of a block made ready, once a worker. */
@@ -533,7 +633,7 @@ static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_ha
         size_t      rows = at_most(f->row_block, f->rows - r0);
         const part *t = part_at(f, u % f->col_blocks);
         size_t      c = (u % f->col_blocks - t->blocks) * f->col_block;
-        ready_rows(ph_native_kernels(p), f, &d, (const float *)ph_native_at(p, f->x) + r0 * f->k, rows,
+        ready_rows(ph_native_kernels(p), f, &d, rows_at(p, f, &d, r0, rows, hand->held != block), rows,
                    hand->held != block);
         hand->held = block;
         unit(p, f, t, &d, r0, rows, c, at_most(f->col_block, t->cols - c));

@@ -231,6 +231,22 @@ int ph_cached_takes(const ph_builder *b, int node);
 int ph_cached_norms(const ph_builder *b, int node);
 /* Can low_linear.c run this node with its first input as rows? */
 int ph_linear_can(const ph_graph *g, int node);
+int ph_linear_is_weight(const ph_graph *g, int value); /* a stored matrix that it can read */
+/* Products of rows that stand in several arrays [B, T_i, k], end to end in each batch: one step reads each
+ * weight once for all of them.  Slices of one element type. */
+typedef struct ph_slice {
+    int    w, bias, out; /* values; bias -1: none; out [B, sum of T_i, rows] */
+    size_t first, rows;  /* of w and of the bias */
+} ph_slice;
+ph_rc ph_linear_gathered(ph_builder *b, int node, const int *x, int n_x, const ph_slice *slice, int n_slices,
+                         ph_err *err);
+/* Attention of rows q [I, N, heads d], k and v [I, S, kv_heads ..] into y; mask -1: every key is seen. */
+typedef struct ph_attention_of {
+    int    q, k, v, y, mask; /* values */
+    size_t heads, kv_heads;
+    float  scale, softcap;
+} ph_attention_of;
+ph_rc ph_attention_step(ph_builder *b, int node, const ph_attention_of *how, ph_err *err);
 
 /* ---- the rest of the engine ---- */
 ph_rc ph_native_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out,

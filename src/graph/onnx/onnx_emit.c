@@ -216,7 +216,8 @@ void ph_oo_emit(ph_oo *o, const ph_node *from, const char *domain, const char *o
     n.n_out = (size_t)from->n_out;
     n.attr = attr;
     n.n_attrs = n_attr;
-    if (*domain) o->x->writer.has_microsoft = 1;
+    o->x->writer.has_microsoft |= !strcmp(domain, "com.microsoft");
+    o->x->writer.has_ours |= !strcmp(domain, "pinhole");
     put_node(o, &n);
 }
 
@@ -277,14 +278,28 @@ void ph_oo_plain_with(ph_oo *o, const ph_node *n, const char *const *in, size_t 
     ph_oo_emit(o, n, "", n->op->name, in, n_in, attr, count);
 }
 
-void ph_oo_plain(ph_oo *o, const ph_node *n) {
+/* Names of all inputs, in the arena; NULL: failed. */
+static const char **inputs_of(ph_oo *o, const ph_node *n) {
     void *p;
     if (o->rc ||
         (o->rc = ph_arena_carve(&o->x->arena, &p, (size_t)n->n_in + 1, sizeof(const char *), &o->err)))
-        return;
+        return NULL;
     const char **in = p;
     for (int i = 0; i < n->n_in; i++) in[i] = ph_oo_in(o, n, i);
-    ph_oo_plain_with(o, n, in, (size_t)n->n_in, "");
+    return in;
+}
+
+void ph_oo_plain(ph_oo *o, const ph_node *n) {
+    const char **in = inputs_of(o, n);
+    if (in) ph_oo_plain_with(o, n, in, (size_t)n->n_in, "");
+}
+
+void ph_oo_ours(ph_oo *o, const ph_node *n) {
+    ph_onnx_attr attr[ATTRS_MAX];
+    const char **in = inputs_of(o, n);
+    if (n->n_attr > ATTRS_MAX) ph_oo_none(o, n, "so many attributes");
+    for (int i = 0; i < n->n_attr && !o->rc; i++) attr[i] = attr_of(&n->attr[i]);
+    if (in && !o->rc) ph_oo_emit(o, n, "pinhole", n->op->name, in, (size_t)n->n_in, attr, (size_t)n->n_attr);
 }
 
 /* ---- constants ---- */

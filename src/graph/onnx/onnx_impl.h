@@ -80,6 +80,7 @@ typedef struct ph_oi_row {
 } ph_oi_row;
 const ph_oi_row *ph_oi_rows_onnx(size_t *n);      /* onnx_rows.c: ai.onnx */
 const ph_oi_row *ph_oi_rows_microsoft(size_t *n); /* onnx_microsoft.c */
+const ph_oi_row *ph_oi_rows_pinhole(size_t *n);   /* onnx_pinhole.c */
 const ph_oi_row *ph_oi_row_of(const char *domain, const char *op);
 
 /* ---- reading a node ---- */

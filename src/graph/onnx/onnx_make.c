@@ -10,13 +10,14 @@
 enum { NAME_BYTES = 256, NAME_KEPT = 180, ATTRS_MAX = 32, FOLD_INTS_MAX = 1 << 12 };
 
 const ph_oi_row *ph_oi_row_of(const char *domain, const char *op) {
-    size_t           n = 0;
-    const ph_oi_row *row = ph_oi_rows_onnx(&n);
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(row[i].op, op) && !strcmp(row[i].domain, domain)) return &row[i];
-    row = ph_oi_rows_microsoft(&n);
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(row[i].op, op) && !strcmp(row[i].domain, domain)) return &row[i];
+    static const ph_oi_row *(*const tables[])(size_t *) = {ph_oi_rows_onnx, ph_oi_rows_microsoft,
+                                                           ph_oi_rows_pinhole};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        size_t           n = 0;
+        const ph_oi_row *row = tables[t](&n);
+        for (size_t i = 0; i < n; i++)
+            if (!strcmp(row[i].op, op) && !strcmp(row[i].domain, domain)) return &row[i];
+    }
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* onnx_out.c - the export: inputs, nodes in their order, outputs, and what the model says of itself. */
 #include "graph/onnx/onnx_emit.h"
+#include "graph/onnx/onnx_in.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -130,7 +131,9 @@ static void put_outputs(ph_oo *o) {
 static void put_node(ph_oo *o, const ph_node *n) {
     o->node = n;
     o->n_temps = 0;
-    if (n->op->onnx)
+    if (o->how->is_ours && !strcmp(n->op->domain, "pinhole") && ph_onnx_op_since("pinhole", n->op->name))
+        ph_oo_ours(o, n);
+    else if (n->op->onnx)
         n->op->onnx(o, n);
     else
         ph_oo_plain(o, n);

@@ -34,6 +34,7 @@ typedef struct ph_onnx_export_how {
     /* Matrices of halves, and stored types without a form in ONNX, are written as f32: for an engine that
      * would make floats of them anyway, and keep both. */
     int        is_float;
+    int        is_ours; /* multimodal operators stay what they are, in domain pinhole: for our own import */
     const int *also; /* [n_also] values that become outputs beside the graph's own: those that are watched */
     size_t     n_also;
 } ph_onnx_export_how;

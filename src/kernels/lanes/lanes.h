@@ -47,7 +47,7 @@ static void install(ph_kernels *k) {
     k->linear_Q4_K = linear_Q4_K, k->linear_Q6_K = linear_Q6_K;
     k->attend_F32 = attend_F32, k->attend_F16 = attend_F16, k->attend_BF16 = attend_BF16;
     k->attend_Q8_0 = attend_Q8_0, k->attend_Q4_1 = attend_Q4_1, k->attend_rows = attend_rows;
-    k->rmsnorm = rmsnorm, k->layernorm = layernorm, k->softmax = softmax;
+    k->rmsnorm = rmsnorm, k->layernorm = layernorm, k->softmax = softmax, k->gate = gate_pick;
     k->silu = act_silu, k->gelu = act_gelu, k->gelu_tanh = act_gelu_tanh, k->gelu_quick = act_gelu_quick;
     k->relu = act_relu, k->sigmoid = act_sigmoid, k->tanh = act_tanh;
     k->add = add, k->mul = mul, k->add_row = add_row, k->scale = scale;

@@ -1,4 +1,4 @@
-/* lanes_norm.h - RMSNorm, LayerNorm, softmax.  Sums over a row run in double: they cost little
+/* lanes_norm.h - RMSNorm, LayerNorm, softmax, gate.  Sums over a row run in double: they cost little
  * beside the memory traffic, and a row of large numbers cannot overflow its own square. */
 #ifndef PH_KERNELS_LANES_LANES_NORM_H
 #define PH_KERNELS_LANES_LANES_NORM_H
@@ -85,6 +85,33 @@ static void softmax(float *y, const float *x, size_t rows, size_t n) {
         vf     by = v_set1(total == 0.0 ? 0.0f : (float)(1.0 / total));
         for (i = 0; i + W <= n; i += W) v_store(&y[i], v_mul(v_load(&y[i]), by));
         if (rest) v_store_n(&y[i], v_mul(v_load_n(&y[i], rest), by), rest);
+    }
+}
+
+/* Number i of `rows` <= W rows, lanes are rows; i NULL: each row's own. */
+INLINE vf gate_column(const float *x, const float *bias, const int32_t *pick, size_t i, size_t rows,
+                      size_t n) {
+    float t[W] = {0};
+    for (size_t r = 0; r < rows; r++) {
+        size_t at = pick ? (size_t)pick[r] : i;
+        t[r] = x[r * n + at] - (bias ? bias[at] : 0.0f);
+    }
+    return v_load(t);
+}
+
+/* Rows are a few numbers long: W of them go together, so that exp has no empty lanes. */
+static void gate_pick(float *restrict y, const float *restrict x, const float *restrict bias,
+                      const int32_t *restrict pick, size_t rows, size_t n) {
+    for (size_t r = 0; r < rows; r += W, x += W * n) {
+        size_t some = rows - r < W ? rows - r : W;
+        vf     most = v_set1(-INFINITY), sum = v_zero();
+        for (size_t i = 0; i < n; i++) most = v_maxnum(gate_column(x, bias, NULL, i, some, n), most);
+        vf base = v_pick(v_less(v_set1(-INFINITY), most), most, v_zero());
+        for (size_t i = 0; i < n; i++)
+            sum = v_add(sum, v_exp(v_sub(gate_column(x, bias, NULL, i, some, n), base)));
+        vf own = v_div(v_exp(v_sub(gate_column(x, bias, &pick[r], 0, some, n), base)), sum);
+        /* The largest alone adds 1: a smaller sum is that of a row of -inf only.  NaN stays. */
+        v_store_n(&y[r], v_pick(v_less(sum, v_set1(0.5f)), v_zero(), own), some);
     }
 }
 

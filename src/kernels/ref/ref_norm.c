@@ -1,4 +1,5 @@
-/* ref_norm.c - RMSNorm (arXiv:1910.07467), LayerNorm (arXiv:1607.06450) and softmax, a row at a time. */
+/* ref_norm.c - RMSNorm (arXiv:1910.07467), LayerNorm (arXiv:1607.06450) softmax and one number of it,
+ * a row at a time. */
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -36,5 +37,21 @@ void ph_ref_softmax(float *y, const float *x, size_t rows, size_t n) {
         double base = most > -INFINITY ? (double)most : 0.0;
         for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - base);
         for (size_t i = 0; i < n; i++) y[i] = (float)(sum == 0.0 ? 0.0 : exp((double)x[i] - base) / sum);
+    }
+}
+
+void ph_ref_gate(float *restrict y, const float *restrict x, const float *restrict bias,
+                 const int32_t *restrict pick, size_t rows, size_t n) {
+    for (size_t r = 0; r < rows; r++, x += n) {
+        double most = -INFINITY, sum = 0;
+        for (size_t i = 0; i < n; i++) {
+            double s = (double)x[i] - (bias ? (double)bias[i] : 0);
+            if (s > most) most = s;
+        }
+        double base = most > -INFINITY ? most : 0.0;
+        for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - (bias ? (double)bias[i] : 0) - base);
+        size_t own = (size_t)pick[r];
+        double e = exp((double)x[own] - (bias ? (double)bias[own] : 0) - base);
+        y[r] = (float)(sum == 0.0 ? 0.0 : e / sum);
     }
 }

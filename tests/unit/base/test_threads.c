@@ -56,6 +56,21 @@ static void note_thread(void *arg, size_t begin, size_t end, int worker) {
     CHECK(pthread_equal(*(pthread_t *)arg, pthread_self()) && !worker);
 }
 
+/* Workers come up while the first range is being handed out. */
+void test_threads_first_range(void) {
+    enum { CREWS = 4000, FIRST = 22 };
+    static tally t;
+    for (int i = 0; i < CREWS; i++) {
+        ph_threads *threads;
+        t = (tally){.piece = 1, .n_workers = 4};
+        CHECK(ph_threads_open(&threads, 4, NULL) == PH_OK);
+        CHECK(ph_threads_run(threads, count_units, &t, 0, FIRST, 1, NULL) == FIRST);
+        for (int u = 0; u < FIRST; u++)
+            CHECK_SAY(t.seen[u] == 1, "crew %d, unit %d: %d times", i, u, t.seen[u]);
+        ph_threads_close(threads);
+    }
+}
+
 void test_threads_alone(void) {
     pthread_t   me = pthread_self();
     ph_threads *t;

@@ -96,7 +96,9 @@ void test_pass_each_keeps_the_meaning(void) {
         evaluate(g, "y", after);
         CHECK_SAY(!memcmp(before, after, sizeof after), "without %s", off);
         CHECK_SAY((changes > 0) == (g->n_nodes < nodes), "without %s: %zu changes", off, changes);
-        if (only < ph_pass_count() && strcmp(ph_pass_at(only)->name, "common")) CHECK(changes > 0);
+        /* "common" finds what others leave; multimodal operators have graphs of their own (modal_test.c). */
+        if (only < ph_pass_count() && !strstr("common gate couple sparse", ph_pass_at(only)->name))
+            CHECK(changes > 0);
         ph_graph_close(g);
     }
     ph_graph   *g = finished();
