@@ -210,11 +210,11 @@ static size_t copied(const eh_run *r, ph_syms syms) {
     size_t before = ph_ort_memory_read().now;
     eh_go((eh_run *)(uintptr_t)r, syms);
     n += ph_ort_memory_read().peak - before;
-    for (size_t i = 0; i < p->n_ports; i++) {
+    for (size_t i = 0; i < p->guest.n_ports; i++) {
         ph_ort_array a;
-        if (p->port[i].is_input) continue;
-        CHECK(!ph_ort_result(p->session, p->port[i].at, &a, NULL));
-        if (a.data != r->engine->def->buffer(r->program, p->port[i].value)) n += a.bytes;
+        if (p->guest.port[i].is_input) continue;
+        CHECK(!ph_ort_result(p->session, p->guest.port[i].at, &a, NULL));
+        if (a.data != r->engine->def->buffer(r->program, p->guest.port[i].value)) n += a.bytes;
     }
     return n;
 }
