@@ -139,9 +139,10 @@ static size_t scores_of(const ph_graph *g, const ph_node *n, const ph_syms *syms
     return (size_t)(3 * batch * heads * queries * keys) * sizeof(float);
 }
 
-static int is_port(const ph_guest *p, int value) {
+/* Bytes of the plan's, not of a run. */
+static int is_planned(const ph_guest *p, int value) {
     for (size_t i = 0; i < p->n_ports; i++)
-        if (p->port[i].value == value) return 1;
+        if (p->port[i].value == value) return p->port[i].is_input || !p->keeps_outputs;
     return 0;
 }
 
@@ -152,7 +153,7 @@ static ph_rc fill_lives(const ph_guest *p, const ph_syms *syms, ph_life *life, p
         const ph_node *n = &g->node[i];
         life[g->n_values + i] = (ph_life){.bytes = scores_of(g, n, syms), .first = (int)i, .last = (int)i};
         for (int k = 0; k < n->n_out; k++) {
-            if (n->out[k] < 0 || is_port(p, n->out[k])) continue;
+            if (n->out[k] < 0 || is_planned(p, n->out[k])) continue;
             life[n->out[k]].first = life[n->out[k]].last = (int)i;
             PH_TRY(bytes_of(g, n->out[k], syms, &life[n->out[k]].bytes, err));
         }
@@ -185,9 +186,14 @@ ph_rc ph_guest_scratch(const ph_guest *p, const ph_syms *syms, size_t *out, int 
 }
 
 void ph_guest_saw(ph_guest *p, const ph_syms *syms, size_t bytes) {
-    size_t i = p->n_seen++ % PH_GUEST_SHAPES;
-    p->seen[i].syms = *syms;
-    p->seen[i].bytes = bytes;
+    for (size_t i = 0; i < PH_GUEST_SHAPES && i < p->n_seen; i++) {
+        if (memcmp(&p->seen[i].syms, syms, sizeof *syms)) continue;
+        if (bytes > p->seen[i].bytes) p->seen[i].bytes = bytes;
+        return;
+    }
+    size_t at = p->n_seen++ % PH_GUEST_SHAPES;
+    p->seen[at].syms = *syms;
+    p->seen[at].bytes = bytes;
 }
 
 /* ---- the plan's part ---- */
@@ -200,7 +206,7 @@ static ph_rc place(const ph_guest *p, const ph_syms *syms, ph_port *port, size_t
         PH_TRY(bytes_of(p->base.graph, p->port[i].value, syms, &bytes, err));
         if (port) port[i].bytes = bytes;
         if (port) port[i].offset = at;
-        if (p->port[i].is_lent) continue;
+        if (p->port[i].is_lent || !is_planned(p, p->port[i].value)) continue;
         bytes = ph_round_up(bytes, PH_ALIGN);
         if (ph_add_over(at, bytes, &at))
             return PH_FAIL(err, PH_ELIMIT, "graph '%s': more memory than an address can name",
@@ -245,7 +251,9 @@ ph_rc ph_guest_bind(ph_program *program, const ph_syms *syms, const ph_bind *b, 
                        PH_ALIGN);
     for (size_t i = 0; i < p->n_ports; i++) {
         ph_port *port = &p->port[i];
-        port->own = port->data = port->is_lent ? NULL : (unsigned char *)b->memory + port->offset;
+        port->own = port->data = NULL;
+        if (!port->is_lent && is_planned(p, port->value))
+            port->own = port->data = (unsigned char *)b->memory + port->offset;
     }
     p->bound = *syms;
     p->is_bound = 1;
