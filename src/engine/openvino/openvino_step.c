@@ -33,20 +33,30 @@ static ph_rc set_inputs(ph_openvino_program *p, const ph_syms *syms, ph_err *err
     return PH_OK;
 }
 
-/* Where outputs lie now, of the size that was reckoned for them: what reads them counts on that. */
+/* The rows and columns that were reckoned: what reads an output counts on them. */
+static ph_rc check_output(const ph_value *v, const ph_openvino_array *a, const ph_syms *syms, ph_err *err) {
+    int64_t n = 1, dim = 0;
+    for (int i = 0; i < v->shape.rank; i++) {
+        PH_TRY(ph_dim_eval(v->shape.dim[i], syms, &dim, err));
+        if (i < a->rank && a->dim[i] != dim)
+            return PH_FAIL(err, PH_EMISMATCH,
+                           "output '%s' has %lld in dimension %d, and %lld are to be there", v->name,
+                           (long long)a->dim[i], i, (long long)dim);
+        n *= dim;
+    }
+    if (a->rank == v->shape.rank && a->bytes == (size_t)n * ph_dtype_bytes(v->dtype)) return PH_OK;
+    return PH_FAIL(err, PH_EMISMATCH, "output '%s' is of rank %d and %zu bytes, and to be of rank %d and %zu",
+                   v->name, a->rank, a->bytes, v->shape.rank, (size_t)n * ph_dtype_bytes(v->dtype));
+}
+
+/* Where outputs lie now. */
 static ph_rc find_outputs(ph_openvino_program *p, const ph_syms *syms, ph_err *err) {
-    const ph_graph *g = p->guest.base.graph;
     for (size_t i = 0; i < p->guest.n_ports; i++) {
         ph_port          *port = &p->guest.port[i];
-        const ph_value   *v = &g->value[port->value];
         ph_openvino_array a;
-        int64_t           n;
         if (port->is_input) continue;
-        PH_TRY(ph_shape_count(&v->shape, syms, &n, err));
         PH_TRY(ph_openvino_result(p->model, port->at, &a, err));
-        if (a.bytes != (size_t)n * ph_dtype_bytes(v->dtype))
-            return PH_FAIL(err, PH_EMISMATCH, "output '%s' has %zu bytes, and %lld numbers are to be there",
-                           v->name, a.bytes, (long long)n);
+        PH_TRY(check_output(&p->guest.base.graph->value[port->value], &a, syms, err));
         port->data = a.data;
     }
     return PH_OK;
@@ -54,26 +64,27 @@ static ph_rc find_outputs(ph_openvino_program *p, const ph_syms *syms, ph_err *e
 
 /* ---- what a run holds ---- */
 
-static size_t anonymous(void) {
+static size_t resident(void) {
     ph_mem m;
     ph_mem_read(&m);
-    return m.rss_anon;
+    return m.rss;
 }
 
-/* OpenVINO keeps what a run worked in for the next one, and outputs twice, in turn.  What it gave back stands
- * in free lists, which sizes that differ from picture to picture would let grow without end. */
+/* Of code it touches what the nodes want; what a run worked in it keeps for the next one, and outputs twice,
+ * in turn.  What it gave back stands in free lists, which sizes that differ from picture to picture would let
+ * grow without end. */
 static ph_rc measured(ph_openvino_program *p, const ph_syms *syms, const atomic_int *cancel, ph_err *err) {
     enum { SMALL = 64 << 10 };
     ph_guest *g = &p->guest;
-    size_t    known, before = anonymous();
+    size_t    known, before = resident();
     int       is_new;
     PH_TRY(ph_guest_scratch(g, syms, &known, &is_new, err));
     PH_TRY(ph_openvino_run(p->model, cancel, err));
-    size_t after = anonymous(), grown = after > before ? after - before : 0;
+    size_t after = resident(), grown = after > before ? after - before : 0;
     if (!is_new && grown < SMALL) return PH_OK;
     ph_guest_saw(g, syms, g->kept + grown);
     malloc_trim(0);
-    size_t stays = anonymous();
+    size_t stays = resident();
     g->kept += stays > before ? stays - before : 0;
     return PH_OK;
 }
