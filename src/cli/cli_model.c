@@ -82,7 +82,8 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
                  "slower",
              PH_OPTION_TEXT, &c->unfuse},
             {"--engine", 0, "E",
-             "an engine for all parts, or vision=E,language=E; where one is not here, native runs its part",
+             "an engine for all parts, or vision=E,embed=E,language=E; where one is not here, native runs its "
+                 "part",
              PH_OPTION_TEXT, &c->engine},
             {"--engine-strict", 0, NULL, "an engine that is not here is an error", PH_OPTION_FLAG,
              &s->is_engine_strict},
@@ -175,21 +176,22 @@ ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
 
 /* "native", "vision=ort,language=native". */
 ph_rc ph_cli_engine_parts(const char *text, char vision[PH_CLI_ENGINE], char language[PH_CLI_ENGINE],
-                          ph_err *err) {
+                          char embed[PH_CLI_ENGINE], ph_err *err) {
     const char *at = text;
     if (!*at) return PH_FAIL(err, PH_EUSAGE, "--engine names none: `pinhole inspect --known` lists them");
     while (*at) {
         size_t n = strcspn(at, ","), eq = strcspn(at, "=,");
         int    has_part = at[eq] == '=', is_vision = !strncmp(at, "vision=", 7),
-            is_language = !strncmp(at, "language=", 9);
-        if (has_part && !is_vision && !is_language)
-            return PH_FAIL(err, PH_EUSAGE, "--engine knows the parts vision and language, not '%.*s'",
+            is_language = !strncmp(at, "language=", 9), is_embed = !strncmp(at, "embed=", 6);
+        if (has_part && !is_vision && !is_language && !is_embed)
+            return PH_FAIL(err, PH_EUSAGE, "--engine knows the parts vision, embed and language, not '%.*s'",
                            (int)eq, at);
         const char *name = has_part ? at + eq + 1 : at;
         int         n_name = (int)(n - (size_t)(name - at));
         if (n_name <= 0 || (at[n] && !at[n + 1]))
             return PH_FAIL(err, PH_EUSAGE, "--engine '%s': a name is missing", text);
         if (!has_part || is_vision) snprintf(vision, PH_CLI_ENGINE, "%.*s", n_name, name);
+        if (is_embed) snprintf(embed, PH_CLI_ENGINE, "%.*s", n_name, name);
         if (!has_part || is_language) snprintf(language, PH_CLI_ENGINE, "%.*s", n_name, name);
         at += n + (at[n] == ',');
     }
@@ -197,9 +199,11 @@ ph_rc ph_cli_engine_parts(const char *text, char vision[PH_CLI_ENGINE], char lan
 }
 
 static ph_rc read_engines(ph_cli *c, ph_err *err) {
-    if (c->engine) PH_TRY(ph_cli_engine_parts(c->engine, c->engine_vision, c->engine_language, err));
+    if (c->engine)
+        PH_TRY(ph_cli_engine_parts(c->engine, c->engine_vision, c->engine_language, c->engine_embed, err));
     if (c->engine_vision[0]) c->session.engine_vision = c->engine_vision;
     if (c->engine_language[0]) c->session.engine_language = c->engine_language;
+    if (c->engine_embed[0]) c->session.engine_embed = c->engine_embed;
     return PH_OK;
 }
 

@@ -63,8 +63,8 @@ static json_t *ids_json(const ph_answer *a) {
 }
 
 static json_t *engines_json(const ph_session *s) {
-    return json_pack("{ss* ss*}", "vision", ph_session_engine(s, "vision"), "language",
-                     ph_session_engine(s, "language"));
+    return json_pack("{ss* ss* ss*}", "vision", ph_session_engine(s, "vision"), "embed",
+                     ph_session_engine(s, "embed"), "language", ph_session_engine(s, "language"));
 }
 
 static void print_json(const job *j, const ph_answer *a) {

@@ -14,7 +14,7 @@ typedef struct job {
     ph_verify_options how;
     const char       *kv, *unfuse, *root;
     ph_texts          eps;
-    char              vision[PH_CLI_ENGINE], language[PH_CLI_ENGINE];
+    char              vision[PH_CLI_ENGINE], language[PH_CLI_ENGINE], embed[PH_CLI_ENGINE];
     int               is_json, is_verbose;
 } job;
 
@@ -71,9 +71,10 @@ static ph_rc settle(job *j, ph_err *err) {
     j->how.ep = j->eps.at;
     j->how.n_eps = j->eps.n;
     if (j->how.engine && strchr(j->how.engine, '=')) {
-        PH_TRY(ph_cli_engine_parts(j->how.engine, j->vision, j->language, err));
+        PH_TRY(ph_cli_engine_parts(j->how.engine, j->vision, j->language, j->embed, err));
         j->how.engine_vision = j->vision[0] ? j->vision : NULL;
         j->how.engine_language = j->language[0] ? j->language : NULL;
+        j->how.engine_embed = j->embed[0] ? j->embed : NULL;
         j->how.engine = NULL;
     }
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))

@@ -133,8 +133,9 @@ typedef struct ph_cli {
     ph_session *running;
     ph_file     image_file[PH_TEXTS_MAX];
     ph_picture  picture[PH_TEXTS_MAX];
-    char        path[4096], engine_vision[PH_CLI_ENGINE], engine_language[PH_CLI_ENGINE];
-    char       *template_text;
+    char        path[4096], engine_vision[PH_CLI_ENGINE], engine_language[PH_CLI_ENGINE],
+        engine_embed[PH_CLI_ENGINE];
+    char *template_text;
 } ph_cli;
 
 /* Option groups that fill a ph_cli; rows of static storage duration inside `rows` of at least 16. */
@@ -152,9 +153,10 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 ph_model_options ph_cli_model_how(const ph_cli *c);
 ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
 ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
-/* "ort", "vision=ort,language=native": names of parts that are not named stay as they are.  PH_EUSAGE. */
+/* "ort", "vision=ort,language=native", "embed=openvino": names of parts that are not named stay as they are.
+ * PH_EUSAGE. */
 ph_rc ph_cli_engine_parts(const char *text, char vision[PH_CLI_ENGINE], char language[PH_CLI_ENGINE],
-                          ph_err *err);
+                          char embed[PH_CLI_ENGINE], ph_err *err);
 ph_rc ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */
 void  ph_cli_close(ph_cli *c);

@@ -37,6 +37,7 @@ typedef struct ph_session_options {
     ph_dtype kv_dtype;                           /* F32 (0), F16, BF16, Q8_0 or Q4_1 */
     const char *isa;                             /* PINHOLE_ISA's value; NULL: the best */
     const char *engine_vision, *engine_language; /* names; NULL: native */
+    const char *engine_embed; /* of ids to rows, which else is the language part's; NULL: that's engine */
     int is_engine_strict; /* 1: an engine that is not here is PH_EMACHINE; 0: native answers, and says so */
     uint64_t pixels_max;  /* 0: 100 megapixels */
     ph_alpha alpha;

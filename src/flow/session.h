@@ -7,7 +7,15 @@
 
 enum { PH_PICTURES_MAX = 64, PH_TURNS_MAX = 256 };
 
-typedef enum ph_part { PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE, PH_PART_CROSS, PH_N_PARTS } ph_part;
+/* EMBED: what follows from ids alone, cut off the language graph where it has an engine of its own. */
+typedef enum ph_part {
+    PH_PART_VISION,
+    PH_PART_BRIDGE,
+    PH_PART_EMBED,
+    PH_PART_LANGUAGE,
+    PH_PART_CROSS,
+    PH_N_PARTS
+} ph_part;
 
 /* One graph, compiled; where its program stands in the session's scratch. */
 typedef struct ph_ready {
@@ -29,6 +37,8 @@ struct ph_session {
     ph_kernels         kernels;
     ph_threads        *threads;
     ph_trace          *trace;
+    ph_graph          *embed, *rest;       /* the language graph in two; NULL: in one */
+    const ph_graph    *language;           /* rest, or the model's */
     ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
     ph_ready           part[PH_N_PARTS];
     ph_kv             *kv;
@@ -47,7 +57,8 @@ struct ph_session {
     const char        *absent;       /* an engine that was asked for and is not here: said once */
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
-    size_t tile_floats; /* of the vision graph's input, a tile */
+    int    embedded, embedded_in; /* what EMBED makes, and the language part's input for it */
+    size_t tile_floats;           /* of the vision graph's input, a tile */
     int    tile_ids, cross_visual, cross_rows, cross_seen, positions;
     int    patches, patch_rows, segments, windows, order; /* towers over packed patches */
 };

@@ -30,10 +30,15 @@ static const ph_case_kind *claim(const char *dir) {
     return NULL;
 }
 
+/* The options name engines of parts of models, not of ONNX files. */
+static int is_of_parts(const ph_verify_options *how) {
+    return how->engine_vision || how->engine_language || how->engine_embed;
+}
+
 /* Why cases of this kind do not run as the options say; NULL: they do. */
 static const char *why_not(const ph_report *r, const ph_case_kind *kind) {
     const ph_verify_options *how = r->how;
-    if (how->engine_vision || how->engine_language) {
+    if (is_of_parts(how)) {
         if (!kind->has_parts) return "no part of a model runs in this kind of case";
         if (how->against && kind->has_parts < 2)
             return "this kind of case runs on one engine, and compares no two";
@@ -158,12 +163,14 @@ static ph_rc open_parts(ph_report *r, ph_err *err) {
     const ph_verify_options *how = r->how;
     PH_TRY(check_part("vision", how->engine_vision, err));
     PH_TRY(check_part("language", how->engine_language, err));
+    PH_TRY(check_part("embed", how->engine_embed, err));
     if (how->against && (strcmp(how->against, "native") || !how->engine_vision))
         return PH_FAIL(err, PH_EUSAGE,
                        "parts of models: --engine vision=E --against native compares E with native");
     if (how->n_eps) return PH_FAIL(err, PH_EUSAGE, "--ep is about whole ONNX files: --engine ort");
     r->guest = ph_onnx_guest_find(how->engine_vision);
     if (!r->guest) r->guest = ph_onnx_guest_find(how->engine_language);
+    if (!r->guest) r->guest = ph_onnx_guest_find(how->engine_embed);
     if (!r->guest)
         return PH_OK; /* what is said of it at the end, and its threads are one budget with the parts' */
     return r->guest->open(&r->library, how->threads > 0 ? how->threads : ph_cpu_count(), err);
@@ -171,7 +178,7 @@ static ph_rc open_parts(ph_report *r, ph_err *err) {
 
 static ph_rc open_engines(ph_report *r, char *text, size_t size, ph_err *err) {
     const ph_verify_options *how = r->how;
-    if (how->engine_vision || how->engine_language) return open_parts(r, err);
+    if (is_of_parts(how)) return open_parts(r, err);
     PH_TRY(check_engine("--engine", how->engine, 1, err));
     PH_TRY(check_engine("--against", how->against, 0, err));
     if (how->against && how->engine && strcmp(how->engine, "native"))

@@ -36,7 +36,7 @@ typedef struct ph_verify_options {
     /* Of models: the engines that run their parts; NULL: native.  With one of them, kinds of cases that run
      * no part of a model are skipped; and against may be "native": every value that is seen inside the vision
      * part is held to the native engine's. */
-    const char        *engine_vision, *engine_language;
+    const char        *engine_vision, *engine_language, *engine_embed;
     const char *const *ep; /* [n_eps] ORT's execution providers with options: "openvino,device=cpu" */
     size_t             n_eps;
 } ph_verify_options;

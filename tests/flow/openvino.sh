@@ -104,6 +104,18 @@ ok "pictures of the set" parts 30 "" "${V[@]}" --engine vision=openvino --filter
 ok "a tower that makes vectors" parts 3 "" "${V[@]}" --engine vision=openvino tests/golden/set/models/align_siglip
 ok "a tower that hears" parts 1 "" "${V[@]}" --engine vision=openvino tests/golden/set/models/speech_whisper
 ok "the built-in model's answers" parts 41 "" "${V[@]}" --engine vision=openvino,language=native tests/golden/panel
+# Rows of ids by a part of their own, on either library, the decoder on ours.
+for e in vision=openvino,embed=openvino embed=ort; do
+    [ $e = embed=ort ] && ! "$P" inspect --engines | grep -qE '^  ort +here ' && continue
+    ok "$e: the built-in model's answers" parts 41 "" "${V[@]}" --engine $e tests/golden/panel
+    ok "$e: the set" parts 71 "" "${V[@]}" --engine $e tests/golden/set/models
+done
+"$P" run --json "${ask[@]:1}" --engine embed=openvino > "$D/out"
+ok "embed: the answer" grep -qF '"text":"64",' "$D/out"
+ok "embed: by name" grep -qF '"engines":{"vision":"native","embed":"openvino","language":"native"}' "$D/out"
+"$P" run --json "${ask[@]:1}" --engine embed=native > "$D/out"
+ok "embed with the decoder" grep -qF '"engines":{"vision":"native","language":"native"}' "$D/out"
+ok "no such part" fails 2 "the parts vision, embed and language, not 'ears'" "${V[@]}" --engine ears=openvino tests/golden/panel
 ok "a language part" fails 3 "graph 'language' keeps the state 'kv'" "$P" run -p hi --engine language=openvino
 "$P" run --json "${ask[@]:1}" --engine vision=openvino > "$D/out" 2> "$D/err"
 ok "the answer" grep -qF '"text":"64",' "$D/out"
@@ -124,7 +136,10 @@ planned() { # COMMAND...
 pinned=$(sed -nE 's/^openvino==([0-9.]+).*/\1/p' tools/openvino.txt)
 is_pinned() { "$P" inspect --engines | grep -qF "OpenVINO $pinned,"; }
 if is_pinned && [ -z "${PINHOLE_ASAN:-}" ] && [ "$(uname -m)" = x86_64 ]; then
+    ok "a text model's rows by the plan" planned "$P" run --json -m tests/golden/set/models/llm_qwen2_tied -p "what is it?" -n 4 --engine embed=openvino
     for model in models/panel-vlm tests/golden/set/models/vlm_qwen2vl; do
+        ok "$model by the plan, rows too" planned "$P" run --json -m $model "${ask[@]:1}" -n 4 --engine vision=openvino,embed=openvino
+        ok "$model by the plan, rows" planned "$P" run --json -m $model "${ask[@]:1}" -n 4 --engine embed=openvino
         ok "$model by the plan" planned "$P" run --json -m $model "${ask[@]:1}" -n 4 --engine vision=openvino
         ok "$model by the plan, two pictures" planned "$P" run --json -m $model --image examples/panel2.png "${ask[@]:1}" -n 4 --engine vision=openvino
         ok "$model by the plan, no picture" planned "$P" run --json -m $model -p "what is it?" -n 4 --engine vision=openvino

@@ -80,7 +80,7 @@ ok "strictly" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" "$
 ok "verify is strict" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" verify --engine vision=ort tests/golden/panel
 ok "json says which ran" bash -c "env PINHOLE_ORT='$D/nothing.so' '$P' run --json -q -p hi -n 1 --engine ort 2>&1 | grep -qF '\"engines\":{\"vision\":\"native\",\"language\":\"native\"}'"
 ok "a part on no engine" fails 2 "no engine 'xyz'" "$P" verify --engine vision=xyz tests/golden/panel
-ok "no such part" fails 2 "parts vision and language, not 'ears'" "$P" verify --engine ears=ort tests/golden/panel
+ok "no such part" fails 2 "parts vision, embed and language, not 'ears'" "$P" verify --engine ears=ort tests/golden/panel
 ok "parts against ort" fails 2 "--engine vision=E --against native" "$P" verify --engine vision=native --against ort tests/golden/panel
 ok "the list too with a model's name" fails 2 "--engines is about the program" "$P" inspect --engines models/panel-vlm
 ok "two lists" fails 2 "one at a time" "$P" inspect --engines --known
