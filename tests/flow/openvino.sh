@@ -4,6 +4,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 P=$(realpath "${PINHOLE:-build/pinhole}")
 export PINHOLE_MODEL=models/panel-vlm # also for programs of other build folders
+export TBB_ENABLE_SANITIZERS=1 # its threads' library else loads another in a way that AddressSanitizer does not take
 D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 passed=0 failed=0
