@@ -118,6 +118,8 @@ setup-test: ## the same, with the tools that the tests use
 
 ort: ## ONNX Runtime's library, fetched by pip, checked and unpacked into $(BUILD)/ort
 	@tools/ort.sh $(BUILD)
+openvino: ## OpenVINO's libraries, in the same way, into $(BUILD)/openvino
+	@tools/openvino.sh $(BUILD)
 
 ## ---- test
 
@@ -145,6 +147,7 @@ check: $(BUILD)/ph-check ## every kernel of every instruction set against its de
 test: ## everything below, and more; ends with "N passed, M failed" (set-up included)
 	@tools/setup.sh test
 	@tools/ort.sh $(BUILD) || echo "tests with ONNX Runtime are skipped"
+	@tools/openvino.sh $(BUILD) || echo "tests with OpenVINO are skipped"
 	@MAKE="$(MAKE)" CC="$(CC)" CLANG="$(CLANG)" BUILD="$(BUILD)" JOBS="$(JOBS)" ROOMS="$(UNITS)" tools/test.sh
 
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -209,6 +212,7 @@ format-check: ## or only say what differs
 
 SHARE  = $(DESTDIR)$(PREFIX)/share/pinhole
 ORT    = $(DESTDIR)$(PREFIX)/lib/pinhole/ort
+OPENVINO = $(DESTDIR)$(PREFIX)/lib/pinhole/openvino
 MODELS = $(sort $(wildcard models/*/*))
 install: build ## library, header, pkg-config file, man pages, command, built-in model
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig \
@@ -227,6 +231,9 @@ install: build ## library, header, pkg-config file, man pages, command, built-in
 	@$(foreach f,$(MODELS),install -D -m 644 $f $(SHARE)/$f &&) echo "built-in model: $(SHARE)/models"
 	@if [ -e $(BUILD)/ort/libonnxruntime.so ]; then install -d $(ORT) && install -m 755 $(BUILD)/ort/*.so $(ORT) && \
 	    install -m 644 $(BUILD)/ort/LICENSE $(BUILD)/ort/ThirdPartyNotices.txt $(ORT) && echo "ONNX Runtime: $(ORT)"; fi
+	@if [ -e $(BUILD)/openvino/libopenvino_c.so ]; then rm -rf $(OPENVINO) && install -d $(OPENVINO) && \
+	    install -m 755 $(BUILD)/openvino/*.so* $(OPENVINO) && \
+	    install -m 644 $(BUILD)/openvino/LICENSE $(BUILD)/openvino/*.txt $(OPENVINO) && echo "OpenVINO: $(OPENVINO)"; fi
 # The loader finds a new library in /usr/local/lib by its cache only.
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && command -v ldconfig > /dev/null; then ldconfig; fi
 uninstall: ## take all of that away again
@@ -240,6 +247,6 @@ clean: ## remove $(BUILD)
 	rm -rf $(BUILD)
 
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*/*/src/*' 2>/dev/null)
-.PHONY: FORCE all help build libraries-there objects ort run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
+.PHONY: FORCE all help build libraries-there objects openvino ort run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
         check test asan tsan arm64-check fuzz fuzz-lib fuzz-programs flow test-real test-system soak bench mutate \
         check-style format format-check install uninstall clean

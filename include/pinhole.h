@@ -181,6 +181,8 @@ typedef struct pinhole_session_options {
     /* Tokens that a picture may take; 0: as the model's trainer had it.  EUSAGE where the model cannot be
      * held to them, with the range that is permitted. */
     int image_min_tokens, image_max_tokens;
+    /* Of what makes rows of a prompt's ids; NULL: that of the language part, in one with it. */
+    const char *engine_embed;
 } pinhole_session_options;
 
 /* Bytes, by kind. */

@@ -11,6 +11,7 @@ logs=$BUILD/test
 mkdir -p "$logs"
 # One copy for the programs of every build folder.
 [ -n "${PINHOLE_ORT:-}" ] || [ ! -e "$BUILD/ort/libonnxruntime.so" ] || export PINHOLE_ORT="$(realpath "$BUILD")/ort"
+[ -n "${PINHOLE_OPENVINO:-}" ] || [ ! -e "$BUILD/openvino/libopenvino_c.so" ] || export PINHOLE_OPENVINO="$(realpath "$BUILD")/openvino"
 total_passed=0 total_failed=0 began=$SECONDS
 picks=("$@")
 

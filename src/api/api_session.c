@@ -45,6 +45,7 @@ ph_rc ph_api_session_options(const pinhole_session_options *o, ph_session_option
                                 .isa = o->isa,
                                 .engine_vision = o->engine_vision,
                                 .engine_language = o->engine_language,
+                                .engine_embed = o->engine_embed,
                                 .pixels_max = o->pixels_max,
                                 .alpha = o->alpha == PINHOLE_ALPHA_DROP ? PH_ALPHA_DROP : PH_ALPHA_COMPOSITE};
     return PH_OK;

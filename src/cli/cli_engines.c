@@ -1,11 +1,12 @@
 /* cli_engines.c - what can run a model here: `pinhole inspect --engines`.
  *
- * Engines of the table, ONNX Runtime and its execution providers; of each whether it is here, and if not why.
- * One JSON object is made, and printed as it is or as text.
+ * Engines of the table, of libraries of others which one; execution providers of ONNX Runtime; of each
+ * whether it is here, and if not why. One JSON object is made, and printed as it is or as text.
  */
 #include "cli/command.h"
 
 #include "engine/engine.h"
+#include "engine/openvino/openvino.h"
 #include "engine/ort/ort.h"
 #include "kernels/kernels.h"
 
@@ -21,7 +22,7 @@ static json_t *row(const char *name, int is_here, const char *what, const char *
 static void add_table(json_t *engines, unsigned features) {
     for (size_t i = 0; i < ph_engine_count(); i++) {
         const ph_engine_def *e = ph_engine_at(i);
-        if (e == &ph_engine_ort) continue; /* more is said of it */
+        if (e == &ph_engine_ort || e == &ph_engine_openvino) continue; /* more is said of these */
         char   what[64];
         ph_err why = {0};
         int    is_here = !e->probe(&why);
@@ -44,24 +45,37 @@ static json_t *providers(ph_ort *ort) {
     return a;
 }
 
+/* An engine that is a library of others: which, and where. */
+static void add_library(json_t *o, const ph_engine_def *def, ph_rc rc, const char *called,
+                        const char *release, const char *path, const char *why) {
+    char what[80];
+    snprintf(what, sizeof what, "%s %s", called, release);
+    json_t *e = row(def->name, !rc, rc ? NULL : what, why);
+    if (!rc) {
+        json_object_set_new(e, "release", json_string(release));
+        json_object_set_new(e, "path", ph_cli_text_json(path, strlen(path)));
+    }
+    json_object_set_new(e, "class", json_string(ph_engine_class_name(def->cls)));
+    json_array_append_new(json_object_get(o, "engines"), e);
+}
+
 /* The library is opened, not only found: one that cannot set up is not here. */
 static void add_ort(json_t *o) {
     ph_ort_library lib = {{0}, {0}};
     ph_err         why = {0};
     ph_ort        *ort = NULL;
-    char           what[64];
     ph_rc          rc = ph_ort_probe(&lib, &why);
     if (!rc) rc = ph_ort_open(&ort, 1, &why);
-    snprintf(what, sizeof what, "ONNX Runtime %s", lib.release);
-    json_t *e = row("ort", !rc, rc ? NULL : what, why.msg);
-    if (!rc) {
-        json_object_set_new(e, "release", json_string(lib.release));
-        json_object_set_new(e, "path", ph_cli_text_json(lib.path, strlen(lib.path)));
-    }
-    json_object_set_new(e, "class", json_string(ph_engine_class_name(ph_engine_ort.cls)));
-    json_array_append_new(json_object_get(o, "engines"), e);
+    add_library(o, &ph_engine_ort, rc, "ONNX Runtime", lib.release, lib.path, why.msg);
     json_object_set_new(o, "providers", providers(ort));
     ph_ort_close(ort);
+}
+
+static void add_openvino(json_t *o) {
+    ph_openvino_library lib = {{0}, {0}};
+    ph_err              why = {0};
+    ph_rc               rc = ph_openvino_probe(&lib, &why);
+    add_library(o, &ph_engine_openvino, rc, "OpenVINO", lib.release, lib.path, why.msg);
 }
 
 /* ---- as text ---- */
@@ -97,6 +111,7 @@ ph_rc ph_cli_engines(int is_json, ph_err *err) {
     if (!o) return PH_FAIL(err, PH_ENOMEM, "no memory for the lists");
     add_table(json_object_get(o, "engines"), features);
     add_ort(o);
+    add_openvino(o);
     ph_cli_print_list(o, is_json, print_text);
     return PH_OK;
 }

@@ -84,6 +84,9 @@ int main(int argc, char **argv) {
     ph_video_child(argc, argv);
     hold_streams();
     signal(SIGCHLD, SIG_DFL); /* how a child ended is asked for, whatever the caller ignores */
+    /* OpenVINO's products are compiled for each size, and 1024 of them kept unless this says otherwise: it is
+     * read once, and other threads may be reading the environment by the time that library is loaded. */
+    setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64", 0);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing, with its message */
     if (!strcmp(name, "help") && argc > 2 && ph_command_find(argv[2])) {
         static char help[] = "--help";

@@ -89,7 +89,8 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
                  "slower",
              PH_OPTION_TEXT, &c->unfuse},
             {"--engine", 0, "E",
-             "for all parts, or vision=E,bridge=E,language=E; auto chooses; where one is not here, native runs",
+             "for all parts, or vision=E,bridge=E,embed=E,language=E; auto chooses; where one is not here, "
+                 "native runs",
              PH_OPTION_TEXT, &c->engine},
             {"--engine-strict", 0, NULL, "an engine that is not here is an error", PH_OPTION_FLAG,
              &s->is_engine_strict},
@@ -192,6 +193,7 @@ ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
 static char *engine_of(ph_cli_parts *e, const char *part, size_t n) {
     if (n == 6 && !strncmp(part, "vision", n)) return e->vision;
     if (n == 6 && !strncmp(part, "bridge", n)) return e->bridge;
+    if (n == 5 && !strncmp(part, "embed", n)) return e->embed;
     if (n == 8 && !strncmp(part, "language", n)) return e->language;
     return NULL;
 }
@@ -204,8 +206,9 @@ ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err) {
         int    has_part = at[eq] == '=';
         char  *to = has_part ? engine_of(out, at, eq) : NULL;
         if (has_part && !to)
-            return PH_FAIL(err, PH_EUSAGE, "--engine knows the parts vision, bridge and language, not '%.*s'",
-                           (int)eq, at);
+            return PH_FAIL(err, PH_EUSAGE,
+                           "--engine knows the parts vision, bridge, embed and language, not '%.*s'", (int)eq,
+                           at);
         const char *name = has_part ? at + eq + 1 : at;
         int         n_name = (int)(n - (size_t)(name - at));
         if (n_name <= 0 || (at[n] && !at[n + 1]))
@@ -227,6 +230,7 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
     if (c->engine) PH_TRY(ph_cli_engine_parts(c->engine, &c->engines, err));
     if (c->engines.vision[0]) s->engine_vision = c->engines.vision;
     if (c->engines.bridge[0]) s->engine_bridge = c->engines.bridge;
+    if (c->engines.embed[0]) s->engine_embed = c->engines.embed;
     if (c->engines.language[0]) s->engine_language = c->engines.language;
     if (is_auto(s->engine_vision) || is_auto(s->engine_bridge) || is_auto(s->engine_language)) return PH_OK;
     if (s->latency_ms > 0 || (s->memory_max && !c->is_judged) || s->costs)

@@ -71,8 +71,8 @@ json_t *ph_cli_ids_json(const ph_answer *a) {
 static json_t *engines_json(const ph_session *s) {
     const char *vision = ph_session_engine(s, "vision"), *bridge = ph_session_engine(s, "bridge");
     int         is_apart = vision && bridge && strcmp(vision, bridge);
-    return json_pack("{ss* ss* ss*}", "vision", vision, "bridge", is_apart ? bridge : NULL, "language",
-                     ph_session_engine(s, "language"));
+    return json_pack("{ss* ss* ss* ss*}", "vision", vision, "bridge", is_apart ? bridge : NULL, "embed",
+                     ph_session_engine(s, "embed"), "language", ph_session_engine(s, "language"));
 }
 
 static void print_json(const job *j, const ph_answer *a) {

@@ -77,6 +77,7 @@ static ph_rc settle(job *j, ph_err *err) {
                            j->engines.bridge);
         j->how.engine_vision = j->engines.vision[0] ? j->engines.vision : NULL;
         j->how.engine_language = j->engines.language[0] ? j->engines.language : NULL;
+        j->how.engine_embed = j->engines.embed[0] ? j->engines.embed : NULL;
         j->how.engine = NULL;
     }
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))
@@ -87,9 +88,11 @@ static ph_rc settle(job *j, ph_err *err) {
 static void print_sum(const ph_verify_sum *sum) {
     json_t *o = json_pack("{sI sI sI}", "passed", (json_int_t)sum->passed, "failed", (json_int_t)sum->failed,
                           "skipped", (json_int_t)sum->skipped);
-    if (*sum->ort)
-        json_object_set_new(o, "ort",
-                            json_pack("{ss sI}", "release", sum->ort, "peak", (json_int_t)sum->ort_peak));
+    if (sum->guest) {
+        json_t *guest = json_pack("{ss}", "release", sum->release);
+        if (sum->peak) json_object_set_new(guest, "peak", json_integer((json_int_t)sum->peak));
+        json_object_set_new(o, sum->guest, guest);
+    }
     ph_cli_print_json(o);
 }
 
@@ -131,10 +134,12 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--tight", 0, NULL, "hold logits to what a clean f32 engine reaches", PH_OPTION_FLAG,
          &j.how.is_tight},
         {"--engine", 0, "E",
-         "what runs ONNX models: native (default), or ort (ONNX Runtime); vision=ort: parts of other models",
+         "what runs ONNX models: native (default), ort (ONNX Runtime) or openvino; vision=ort: parts of "
+         "models",
          PH_OPTION_TEXT, &j.how.engine},
         {"--against", 0, "NAME",
-         "both engines, one held to the other: ort of ONNX models, native with --engine vision=ort",
+         "two engines, one held to the other: ort or openvino of ONNX models, native with --engine "
+         "vision=ort",
          PH_OPTION_TEXT, &j.how.against},
         {"--ep", 0, "EP", "an execution provider of ort with options: openvino,device=cpu; repeats",
          PH_OPTION_TEXTS, &j.eps},
@@ -161,9 +166,8 @@ const ph_command ph_command_verify = {
         "ran.\n"
         "A model's folder may hold a .gguf (and its mmproj-*.gguf) in place of config.json and weights.\n"
         "PINHOLE_ISA chooses the kernels; PINHOLE_REAL_GGUF names the checkpoint that some cases need; "
-        "PINHOLE_ORT "
-        "the\n"
-        "ONNX Runtime of --engine ort and --against ort (inspect --engines says which is here).\n\n"
+        "PINHOLE_ORT and\n"
+        "PINHOLE_OPENVINO the libraries of those engines (inspect --engines says which are here).\n\n"
         "  pinhole verify tests/golden/set --tight",
     .run = run,
 };

@@ -58,7 +58,7 @@ enum {
 /* The parts of --engine, by name; "": not named. */
 enum { PH_CLI_ENGINE = 32 };
 typedef struct ph_cli_parts {
-    char vision[PH_CLI_ENGINE], bridge[PH_CLI_ENGINE], language[PH_CLI_ENGINE];
+    char vision[PH_CLI_ENGINE], bridge[PH_CLI_ENGINE], embed[PH_CLI_ENGINE], language[PH_CLI_ENGINE];
 } ph_cli_parts;
 
 enum { PH_TEXTS_MAX = 64 };
@@ -161,7 +161,7 @@ ph_model_options ph_cli_model_how(const ph_cli *c);
 ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
 ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
 /* "ort", "vision=ort,language=native": names of parts that are not named stay as they are; one name for all
- * leaves out the bridge, which goes with vision unless it is named.  PH_EUSAGE. */
+ * leaves out bridge and embed, which go with vision and language unless they are named.  PH_EUSAGE. */
 ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err);
 ph_rc ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */

@@ -108,8 +108,8 @@ struct ph_engine_def {
     /* Lay the program out in b->memory for sizes up to `syms`; may be called again with other memory or
      * sizes. Allocates nothing. */
     ph_rc (*bind)(ph_program *p, const ph_syms *syms, const ph_bind *b, ph_err *err);
-    /* Where the caller writes an input before run, and reads an output after it: valid until the next bind.
-     */
+    /* Where the caller writes an input before run, valid until the next bind; and reads an output after it,
+     * asked for then and valid until the next run: some engines have it in memory of their own. */
     void *(*buffer)(const ph_program *p, int value);
     /* An input may instead be the caller's own memory (the next program's input is this program's output: no
      * copy), and an output may be made there.  Lasts until the next bind; NULL restores the program's own

@@ -52,9 +52,10 @@ typedef struct ph_session_options {
     /* Names, with a device where an engine has several ("ort:cuda"); NULL: native; "auto": the router chooses
      * (route.h).  The bridge's NULL: as vision. */
     const char *engine_vision, *engine_bridge, *engine_language;
-    double      latency_ms; /* until the first token: what the parts' budgets share; 0: PH_LATENCY_MS */
-    uint64_t    memory_max; /* bytes that the plan of a placement by the router may come to; 0: no limit */
-    const char *costs;      /* file of measured times; NULL: where they are kept (ph_costs_place), if there */
+    const char *engine_embed; /* of ids to rows, which else is the language part's; NULL: that's engine */
+    double      latency_ms;   /* until the first token: what the parts' budgets share; 0: PH_LATENCY_MS */
+    uint64_t    memory_max;   /* bytes that the plan of a placement by the router may come to; 0: no limit */
+    const char *costs; /* file of measured times; NULL: where they are kept (ph_costs_place), if there */
     const ph_costs *measured; /* they themselves, instead of a file; or NULL */
     int has_all_devices;      /* the router looks at every device that is here, not only at those that were
                                * measured or named: all engines are loaded for it */

@@ -54,9 +54,10 @@ static ph_rc need_of(const ph_session *s, ph_part part, const ph_syms *syms, siz
     return PH_OK;
 }
 
-/* Parts of pictures on an engine that loads a copy of them: there from the start, seen or not. */
+/* Parts on an engine that loads a copy of them: there from the start, run or not. */
 typedef struct copies {
     size_t engine, opening, weights;
+    size_t embed_engine, embed_weights; /* of these, the part's that makes rows of ids */
 } copies;
 
 /* What engines hold themselves, each once, however many parts it runs; and what is left of others. */
@@ -73,7 +74,7 @@ static size_t engines_own(const ph_session *s) {
 
 static ph_rc copies_of(const ph_session *s, copies *out, ph_err *err) {
     *out = (copies){.engine = engines_own(s)};
-    for (int i = PH_PART_VISION; i <= PH_PART_BRIDGE; i++) {
+    for (int i = PH_PART_VISION; i <= PH_PART_EMBED; i++) {
         const ph_ready *r = &s->part[i];
         ph_need         need;
         size_t          scratch;
@@ -85,8 +86,28 @@ static ph_rc copies_of(const ph_session *s, copies *out, ph_err *err) {
         }
         out->engine += need.standing;
         out->weights += need.weights;
+        if (i == PH_PART_EMBED) out->embed_engine = need.standing, out->embed_weights = need.weights;
         if (need.opening > out->opening) out->opening = need.opening;
     }
+    return PH_OK;
+}
+
+/* What makes rows of ids, where that is a part of its own; what stands of it is among the copies. */
+static ph_rc embedding(const ph_session *s, const ph_syms *rows, size_t different, ph_memory *m,
+                       ph_plan *plan, ph_err *err) {
+    const ph_ready *r = &s->part[PH_PART_EMBED];
+    ph_memory       own = {0};
+    ph_syms         syms = {{0}};
+    ph_need         need;
+    size_t          scratch;
+    if (!r->program) return PH_OK;
+    syms.at[PH_SYM_R] = rows->at[PH_SYM_R];
+    PH_TRY(need_of(s, PH_PART_EMBED, &syms, different, &own, plan, err));
+    PH_TRY(r->engine->def->need(r->program, &syms, &need, &scratch, err));
+    m->input += own.input;
+    m->activations += own.activations;
+    m->engine += own.engine - need.standing;
+    if (!need.standing) m->weights += own.weights;
     return PH_OK;
 }
 
@@ -117,10 +138,11 @@ static void tables(const ph_session *s, const ph_done *d, ph_memory *m) {
 /* The process with its model open, as it was weighed, by what is known of it. */
 static void process(const ph_session *s, ph_memory *m) {
     const ph_model *model = s->model;
-    const ph_graph *g[PH_N_PARTS] = {model->vision, model->bridge, model->language, model->cross};
     size_t          known = model->source.arena.size + model->chat_arena.size;
-    for (int i = 0; i < PH_N_PARTS; i++)
-        if (g[i]) known += g[i]->arena.size;
+    for (int i = 0; i < PH_N_PARTS; i++) {
+        const ph_graph *g = ph_part_graph(model, (ph_part)i);
+        if (g) known += g->arena.size;
+    }
     m->engine += known;
     m->tokenizer = model->tokenizer_bytes;
     known += m->tokenizer;
@@ -201,6 +223,8 @@ static void seeing(const ph_session *s, const ph_done *d, const copies *c, const
         decode.weights +=
             c->weights + s->part[PH_PART_LANGUAGE].compiled_bytes + s->part[PH_PART_CROSS].compiled_bytes;
     then.base += CODE_BYTES + PICTURE_CODE_BYTES;
+    then.engine += c->embed_engine;
+    then.weights += c->embed_weights;
     decode.input = whole(d->files) + d->decode;
     then.input += whole(d->files) + d->prepare;
     then.pools = d->visual * s->d_visual * sizeof(float);
@@ -245,6 +269,7 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     rows.at[PH_SYM_V] = least((size_t)d.chunk, d.visual / (d.turns ? d.turns : 1));
     rows.at[PH_SYM_S] = d.logits;
     PH_TRY(need_of(s, PH_PART_LANGUAGE, &rows, d.different, &language, out, err));
+    PH_TRY(embedding(s, &rows, d.different, &language, out, err));
     if (d.tiles || d.patches) {
         PH_TRY(need_of(s, PH_PART_VISION, &tiles, 0, &see, out, err));
         PH_TRY(need_of(s, PH_PART_BRIDGE, &tiles, 0, &see, out, err));
@@ -268,7 +293,7 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     *p = language;
     process(s, p);
     p->base += CODE_BYTES + (d.prepare ? PICTURE_CODE_BYTES : 0);
-    p->weights += d.tiles || d.patches ? see.weights : held.weights;
+    p->weights += d.tiles || d.patches ? see.weights + held.embed_weights : held.weights;
     whole_weights(s, p);
     if (h->beside)
         beside(&d, &see, p);

@@ -7,6 +7,7 @@
 #include "flow/session.h"
 
 #include "base/mem.h"
+#include "graph/cut.h"
 #include "graph/kv_page.h"
 
 #include <stdlib.h>
@@ -69,6 +70,8 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     PH_TRY(name_engine(s, PH_PART_BRIDGE, h->engine_bridge, err));
     PH_TRY(name_engine(s, PH_PART_LANGUAGE, h->engine_language, err));
     PH_TRY(name_engine(s, PH_PART_CROSS, h->engine_language, err));
+    if (h->engine_embed && strcmp(h->engine_embed, PH_ENGINE_AUTO))
+        PH_TRY(name_engine(s, PH_PART_EMBED, h->engine_embed, err));
     if (!(h->latency_ms >= 0 && h->latency_ms <= 1e9))
         return PH_FAIL(err, PH_EUSAGE, "a latency budget of %g ms; up to 10^9 are possible", h->latency_ms);
     if (h->latency_ms == 0) h->latency_ms = PH_LATENCY_MS;
@@ -186,13 +189,22 @@ static void seen(void *arg, int value, const float *data, const ph_shape *shape,
     t->see(t->arg, t->value, data, shape, syms);
 }
 
+/* Of a graph that was cut in two: is this value made in the other half? */
+static int is_of_other(const ph_session *s, const ph_graph *g, int value, const char *name) {
+    const ph_graph *other = g == s->embed ? s->rest : g == s->rest ? s->embed : NULL;
+    int             v = other ? ph_graph_find(other, name) : -1;
+    return v >= 0 && other->value[v].cls == PH_VALUE_TEMP &&
+           (value < 0 || g->value[value].cls != PH_VALUE_TEMP);
+}
+
 static ph_rc find_taps(ph_session *s, ph_ready *r, ph_err *err) {
     r->tap = calloc(s->how.n_taps + 1, sizeof *r->tap);
     if (!r->tap) return PH_FAIL(err, PH_ENOMEM, "%zu taps", s->how.n_taps);
     for (size_t i = 0; i < s->how.n_taps; i++) {
         const ph_session_tap *t = &s->how.tap[i];
-        if (strcmp(t->graph, r->graph->name)) continue;
+        if (strcmp(t->graph, r->graph == s->embed ? s->rest->name : r->graph->name)) continue;
         int value = ph_graph_find(r->graph, t->value);
+        if (is_of_other(s, r->graph, value, t->value)) continue;
         if (value < 0)
             return PH_FAIL(err, PH_EUSAGE, "the %s graph has no value '%s' to tap", t->graph, t->value);
         r->tap[r->n_taps++] = (ph_tap){.value = value, .see = seen, .arg = (void *)(uintptr_t)t};
@@ -200,16 +212,27 @@ static ph_rc find_taps(ph_session *s, ph_ready *r, ph_err *err) {
     return PH_OK;
 }
 
+/* As it is compiled: the language graph may be cut. */
+static const ph_graph *graph_of(const ph_session *s, ph_part part) {
+    return part == PH_PART_EMBED      ? s->embed
+           : part == PH_PART_LANGUAGE ? s->language
+                                      : ph_part_graph(s->model, part);
+}
+
 static ph_rc compile(ph_session *s, ph_part part, ph_err *err) {
     ph_ready *r = &s->part[part];
-    *r = (ph_ready){.graph = ph_part_graph(s->model, part)};
+    *r = (ph_ready){.graph = graph_of(s, part)};
     ph_part_most(s, part, &r->max);
     PH_TRY(find_taps(s, r, err));
     PH_TRY(open_or_native(s, part, err));
     r->engine = s->engine[part];
-    const ph_compile how = {
-        .max = r->max, .tap = r->tap, .n_taps = r->n_taps, .is_plan_only = s->is_plan_only};
-    ph_mem before, after;
+    const ph_compile how = {.max = r->max,
+                            .tap = r->tap,
+                            .n_taps = r->n_taps,
+                            .lent = &s->embedded_in,
+                            .n_lent = part == PH_PART_LANGUAGE && s->embed,
+                            .is_plan_only = s->is_plan_only};
+    ph_mem           before, after;
     ph_mem_read(&before);
     ph_rc rc = r->engine->def->compile(r->engine, r->graph, &how, &r->program, err);
     if (ph_mem_read(&after) && after.rss > before.rss) r->compiled_bytes = after.rss - before.rss;
@@ -218,17 +241,63 @@ static ph_rc compile(ph_session *s, ph_part part, ph_err *err) {
               : PH_OK;
 }
 
+/* What rows of ids are called before pictures come among them or positions on top; the first that there is.
+ */
+static const char *embedded_name(const ph_graph *g) {
+    static const char *const names[] = {"embedded.scaled", "embedded", "hidden.0"};
+    size_t                   i = 0;
+    while (i + 1 < sizeof names / sizeof *names && ph_graph_find(g, names[i]) < 0) i++;
+    return names[i];
+}
+
+/* Where what makes rows of ids has an engine of its own, it is a graph of its own. */
+static ph_rc cut_language(ph_session *s, ph_err *err) {
+    const ph_graph *whole = s->model->language;
+    char           *own = s->engine_name[PH_PART_EMBED];
+    if (!*own) snprintf(own, PH_ROUTE_NAME, "%s", s->engine_name[PH_PART_LANGUAGE]);
+    if (!strcmp(own, s->engine_name[PH_PART_LANGUAGE])) return PH_OK;
+    const char *name = embedded_name(whole);
+    PH_TRY(ph_graph_cut(whole, name, "embed", &s->embed, &s->rest, err));
+    s->language = s->rest;
+    s->embedded = ph_graph_find(s->embed, name);
+    s->embedded_in = ph_graph_find(s->rest, name);
+    return PH_OK;
+}
+
+/* A seam between two graphs: what one makes is what the other takes, number for number in a row. */
+static ph_rc check_seam(const ph_graph *from, int out, const ph_graph *to, int in, ph_err *err) {
+    const ph_shape *a = &from->value[out].shape, *b = &to->value[in].shape;
+    ph_dim          last_a = a->dim[a->rank - 1], last_b = b->dim[b->rank - 1];
+    char            text_a[64], text_b[64];
+    if (a->rank && b->rank && !memcmp(&last_a, &last_b, sizeof last_a)) return PH_OK;
+    ph_shape_print(a, text_a, sizeof text_a);
+    ph_shape_print(b, text_b, sizeof text_b);
+    return PH_FAIL(err, PH_EMISMATCH, "the %s part makes '%s' of %s, and the %s part takes '%s' of %s",
+                   from->name, from->value[out].name, text_a, to->name, to->value[in].name, text_b);
+}
+
+static ph_rc check_seams(const ph_session *s, ph_err *err) {
+    const ph_model *m = s->model;
+    if (s->embed) PH_TRY(check_seam(s->embed, s->embedded, s->language, s->embedded_in, err));
+    if (!m->vision) return PH_OK;
+    if (s->features >= 0 && s->bridge_in >= 0)
+        PH_TRY(check_seam(m->vision, s->features, m->bridge, s->bridge_in, err));
+    if (s->visual_out < 0 || s->visual_in < 0) return PH_OK;
+    return check_seam(m->bridge, s->visual_out, s->language, s->visual_in, err);
+}
+
 static void find_values(ph_session *s) {
     const ph_model *m = s->model;
-    s->ids = ph_graph_find(m->language, "ids");
-    s->rows = ph_graph_find(m->language, "rows");
-    s->out_rows = ph_graph_find(m->language, "out_rows");
-    s->visual_rows = ph_graph_find(m->language, "visual_rows");
-    s->visual_in = ph_graph_find(m->language, "visual");
-    s->logits = ph_graph_find(m->language, m->spec.embed.d ? "embedding" : "logits");
+    const ph_graph *language = s->language;
+    s->ids = ph_graph_find(s->embed ? s->embed : language, "ids");
+    s->rows = ph_graph_find(language, "rows");
+    s->out_rows = ph_graph_find(language, "out_rows");
+    s->visual_rows = ph_graph_find(language, "visual_rows");
+    s->visual_in = ph_graph_find(language, "visual");
+    s->logits = ph_graph_find(language, m->spec.embed.d ? "embedding" : "logits");
     s->n_out = (size_t)(m->spec.embed.d ? m->spec.embed.d : m->spec.text.vocab);
-    s->cross_seen = ph_graph_find(m->language, "cross_seen");
-    s->positions = ph_graph_find(m->language, "positions");
+    s->cross_seen = ph_graph_find(language, "cross_seen");
+    s->positions = ph_graph_find(language, "positions");
     s->cross_visual = m->cross ? ph_graph_find(m->cross, "visual") : -1;
     s->cross_rows = m->cross ? ph_graph_find(m->cross, "rows") : -1;
     s->tile_ids = -1;
@@ -261,7 +330,10 @@ static int64_t most_patches(const ph_session *s) {
 }
 
 const ph_graph *ph_part_graph(const ph_model *m, ph_part part) {
-    const ph_graph *const all[PH_N_PARTS] = {m->vision, m->bridge, m->language, m->cross};
+    const ph_graph *const all[PH_N_PARTS] = {[PH_PART_VISION] = m->vision,
+                                             [PH_PART_BRIDGE] = m->bridge,
+                                             [PH_PART_LANGUAGE] = m->language,
+                                             [PH_PART_CROSS] = m->cross};
     return all[part];
 }
 
@@ -279,10 +351,10 @@ void ph_part_most(const ph_session *s, ph_part part, ph_syms *most) {
 }
 
 static ph_rc compile_all(ph_session *s, ph_err *err) {
-    static const ph_part order[PH_N_PARTS] = {PH_PART_LANGUAGE, PH_PART_VISION, PH_PART_BRIDGE,
+    static const ph_part order[PH_N_PARTS] = {PH_PART_EMBED, PH_PART_LANGUAGE, PH_PART_VISION, PH_PART_BRIDGE,
                                               PH_PART_CROSS};
     for (int i = 0; i < PH_N_PARTS; i++)
-        if (ph_part_graph(s->model, order[i])) PH_TRY(compile(s, order[i], err));
+        if (graph_of(s, order[i])) PH_TRY(compile(s, order[i], err));
     return PH_OK;
 }
 
@@ -329,9 +401,14 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     s->isa = ph_kernels_isa(features);
     PH_TRY(open_crews(s, err));
     PH_TRY(ph_trace_open(&s->trace, s->how.trace_spans ? s->how.trace_spans : 4096, err));
+    s->language = m->language;
+    s->embedded = s->embedded_in = -1;
     find_values(s);
     PH_TRY(cache_specs(s, err));
     PH_TRY(ph_session_place(s, err));
+    PH_TRY(cut_language(s, err));
+    find_values(s);
+    PH_TRY(check_seams(s, err));
     return compile_all(s, err);
 }
 
@@ -346,6 +423,8 @@ static void close_ready(ph_session *s) {
             if (s->engine[j] == e) s->engine[j] = NULL;
         if (e) e->def->close(e);
     }
+    ph_graph_close(s->embed);
+    ph_graph_close(s->rest);
     ph_threads_close(s->threads);
     ph_threads_close(s->see_threads);
     ph_trace_close(s->trace);
@@ -377,19 +456,21 @@ static ph_rc check_budget(const ph_session *s, ph_err *err) {
 }
 
 static ph_rc room(ph_session *s, ph_err *err) {
-    size_t see = 0, bytes;
+    size_t see = 0, language = 0, bytes;
     for (int i = 0; i < PH_N_PARTS; i++) {
         ph_need need;
         if (!s->part[i].program) continue;
         PH_TRY(s->part[i].engine->def->need(s->part[i].program, &s->part[i].max, &need, &bytes, err));
         bytes = ph_round_up(bytes, PH_ALIGN);
-        int is_see = ph_part_sees(i);
-        if (!is_see && bytes > s->scratch_bytes) s->scratch_bytes = bytes;
-        if (is_see && ph_add_over(see, bytes, &see))
-            return PH_FAIL(err, PH_ELIMIT, "the vision part wants more memory than an address can name");
+        if (i == PH_PART_CROSS && bytes > s->scratch_bytes) s->scratch_bytes = bytes;
+        size_t *phase = ph_part_sees(i) ? &see : &language;
+        if (i != PH_PART_CROSS && ph_add_over(*phase, bytes, phase))
+            return PH_FAIL(err, PH_ELIMIT, "the %s part wants more memory than an address can name",
+                           s->part[i].graph->name);
     }
     if (s->how.beside) PH_TRY(ph_region_open(&s->see_scratch, see, err));
     if (!s->how.beside && see > s->scratch_bytes) s->scratch_bytes = see;
+    if (language > s->scratch_bytes) s->scratch_bytes = language;
     PH_TRY(ph_region_open(&s->scratch, s->scratch_bytes, err));
     PH_TRY(ph_kv_open(&s->kv, &s->kv_spec, err));
     return s->model->cross ? ph_kv_open(&s->cross, &s->cross_spec, err) : PH_OK;
@@ -436,14 +517,15 @@ ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *er
     ph_need                     need;
     size_t                      before = 0;
     if (r->is_bound && fits(syms, &r->bound)) return PH_OK;
-    if (part == PH_PART_BRIDGE) { /* stands behind the vision program, whose features it reads */
-        ph_ready *v = &s->part[PH_PART_VISION];
+    if (part == PH_PART_BRIDGE || (part == PH_PART_LANGUAGE && s->embed)) {
+        /* Stands behind the program of which it reads what it made. */
+        ph_ready *v = &s->part[part == PH_PART_BRIDGE ? PH_PART_VISION : PH_PART_EMBED];
         PH_TRY(v->engine->def->need(v->program, &v->max, &need, &before, err));
         before = ph_round_up(before, PH_ALIGN);
         b.memory = (unsigned char *)scratch->at + before;
         b.bytes -= before;
     }
-    if (r->graph == s->model->language) b.kv = s->kv;
+    if (part == PH_PART_LANGUAGE) b.kv = s->kv;
     b.cross = s->cross;
     PH_TRY(def->bind(r->program, syms, &b, err));
     r->bound = *syms;

@@ -7,7 +7,15 @@
 
 enum { PH_PICTURES_MAX = 64, PH_TURNS_MAX = 256, PH_PEERS_MAX = 64 };
 
-typedef enum ph_part { PH_PART_VISION, PH_PART_BRIDGE, PH_PART_LANGUAGE, PH_PART_CROSS, PH_N_PARTS } ph_part;
+/* EMBED: what follows from ids alone, cut off the language graph where it has an engine of its own. */
+typedef enum ph_part {
+    PH_PART_VISION,
+    PH_PART_BRIDGE,
+    PH_PART_EMBED,
+    PH_PART_LANGUAGE,
+    PH_PART_CROSS,
+    PH_N_PARTS
+} ph_part;
 
 /* One graph, compiled; where its program stands in the session's scratch. */
 typedef struct ph_ready {
@@ -48,6 +56,8 @@ struct ph_session {
     ph_threads        *threads;     /* of all parts; with `beside`, of the language side */
     ph_threads        *see_threads; /* of the vision side; NULL: the same crew */
     ph_trace          *trace;
+    ph_graph          *embed, *rest;                           /* the language graph in two; NULL: in one */
+    const ph_graph    *language;                               /* rest, or the model's */
     char               engine_name[PH_N_PARTS][PH_ROUTE_NAME]; /* asked for, or chosen; then those that run */
     ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
     ph_route           route;              /* n_parts 0: nothing was left to the router */
@@ -74,7 +84,8 @@ struct ph_session {
     int     has_said_absent; /* that an engine that was asked for is not here */
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
-    size_t tile_floats; /* of the vision graph's input, a tile */
+    int    embedded, embedded_in; /* what EMBED makes, and the language part's input for it */
+    size_t tile_floats;           /* of the vision graph's input, a tile */
     int    tile_ids, cross_visual, cross_rows, cross_seen, positions;
     int    patches, patch_rows, segments, windows, order; /* towers over packed patches */
 };

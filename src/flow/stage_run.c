@@ -30,8 +30,10 @@ static ph_rc begin(batch *b, ph_session *s, int64_t rows, int64_t wanted, int64_
     most.at[PH_SYM_V] = s->visual_in >= 0 ? visual : 0;
     PH_TRY(ph_part_ready(s, PH_PART_LANGUAGE, &most, err));
     const struct ph_engine_def *def = r->engine->def;
+    const ph_ready             *e = &s->part[s->embed ? PH_PART_EMBED : PH_PART_LANGUAGE];
+    if (s->embed) PH_TRY(ph_part_ready(s, PH_PART_EMBED, &most, err));
     *b = (batch){.s = s,
-                 .ids = def->buffer(r->program, s->ids),
+                 .ids = e->engine->def->buffer(e->program, s->ids),
                  .rows = def->buffer(r->program, s->rows),
                  .out_rows = def->buffer(r->program, s->out_rows)};
     if (s->cross_seen >= 0) b->cross_seen = def->buffer(r->program, s->cross_seen);
@@ -80,8 +82,20 @@ static void add_row(batch *b, ph_turn *t, size_t index, int is_wanted) {
     if (is_wanted) b->out_rows[b->syms.at[PH_SYM_S]++] = r;
 }
 
+/* Rows of ids by a part of its own: the language part reads them where they are made. */
+static ph_rc embed(const batch *b, const atomic_int *cancel, ph_err *err) {
+    ph_session *s = b->s;
+    ph_ready   *e = &s->part[PH_PART_EMBED], *r = &s->part[PH_PART_LANGUAGE];
+    ph_syms     syms = {{0}};
+    syms.at[PH_SYM_R] = b->syms.at[PH_SYM_R];
+    PH_TRY(ph_part_run(s, PH_PART_EMBED, &syms, cancel, err));
+    return r->engine->def->lend(r->program, s->embedded_in, e->engine->def->buffer(e->program, s->embedded),
+                                err);
+}
+
 static ph_rc run(batch *b, const atomic_int *cancel, const float **logits, ph_err *err) {
     ph_ready *r = &b->s->part[PH_PART_LANGUAGE];
+    if (b->s->embed) PH_TRY(embed(b, cancel, err));
     if (b->syms.at[PH_SYM_V] && !b->is_scattered)
         PH_TRY(r->engine->def->lend(r->program, b->s->visual_in, (void *)(uintptr_t)b->first_visual, err));
     PH_TRY(ph_part_run(b->s, PH_PART_LANGUAGE, &b->syms, cancel, err));

@@ -21,8 +21,10 @@ enum { AUTO_BYTES = 1024, PAGE = 4096 };
 /* One way to write a model: which weights stand beside it, under which name. */
 typedef struct plan {
     const ph_onnx_writer *w;
-    uint64_t              external;   /* weights of more bytes than this */
-    const char           *location;   /* of the data */
+    uint64_t              external; /* weights of more bytes than this */
+    const char           *location; /* of the data */
+    const ph_onnx_shared *shared;   /* those beside it, where offsets are their addresses; else NULL */
+    int                   is_addressed;
     ph_pbw                head, tail; /* in front of the weights and behind them */
     uint64_t              inside;     /* bytes of the weights' fields */
     uint64_t              data;       /* bytes beside the model */
@@ -54,7 +56,8 @@ static void tensor_fields(const plan *p, const ph_onnx_stored *s, uint64_t offse
         return;
     }
     put_entry(w, "location", p->location);
-    snprintf(number, sizeof number, "%" PRIu64, offset);
+    /* Addresses are not known when sizes are reckoned: they take as many digits whatever they are. */
+    snprintf(number, sizeof number, p->is_addressed ? "%020" PRIu64 : "%" PRIu64, offset);
     put_entry(w, "offset", number);
     snprintf(number, sizeof number, "%zu", s->n_bytes);
     put_entry(w, "length", number);
@@ -205,12 +208,14 @@ static ph_rc open_buffer(uint8_t **out, const ph_onnx_writer *w, ph_err *err) {
 static ph_rc put_model(sink *s, const plan *p, const ph_onnx_producer *from, uint8_t *buffer, ph_err *err) {
     ph_pbw   head = {0};
     uint64_t at = 0;
+    size_t   n_shared = 0;
     ph_rc    rc = put(s, p->head.bytes, p->head.n, err);
     for (size_t i = 0; i < p->w->n_weights && !rc; i++) {
         const ph_onnx_stored *weight = &p->w->weight[i];
         head.n = 0;
         if (is_beside(p, weight)) at = on_page(at);
-        tensor_head(p, weight, at, &head);
+        tensor_head(p, weight,
+                    is_beside(p, weight) && p->shared ? (uintptr_t)p->shared[n_shared++].bytes : at, &head);
         if (head.is_broken) rc = PH_FAIL(err, PH_ENOMEM, "the head of a weight");
         if (!rc) rc = put(s, head.bytes, head.n, err);
         if (is_beside(p, weight))
@@ -310,7 +315,7 @@ static ph_rc share(ph_onnx_memory *m, const plan *p, size_t i, const ph_onnx_pro
     return PH_OK;
 }
 
-static ph_rc write_memory(ph_onnx_memory *m, const plan *p, const ph_onnx_producer *from, uint8_t *buffer,
+static ph_rc write_memory(ph_onnx_memory *m, plan *p, const ph_onnx_producer *from, uint8_t *buffer,
                           ph_err *err) {
     m->n = (size_t)whole(p);
     m->model = malloc(m->n);
@@ -319,19 +324,31 @@ static ph_rc write_memory(ph_onnx_memory *m, const plan *p, const ph_onnx_produc
     for (size_t i = 0; i < p->w->n_weights; i++)
         if (is_beside(p, &p->w->weight[i])) PH_TRY(share(m, p, i, from, buffer, err));
     sink s = {.at = m->model};
+    if (p->is_addressed) p->shared = m->shared;
     return put_model(&s, p, from, buffer, err);
+}
+
+static ph_rc write_planned(ph_onnx_memory *m, plan *p, const ph_onnx_producer *from, uint64_t external,
+                           ph_err *err) {
+    uint8_t *buffer = NULL;
+    *m = (ph_onnx_memory){0};
+    PH_TRY(settle(p, external, err));
+    ph_rc rc = open_buffer(&buffer, p->w, err);
+    if (!rc) rc = write_memory(m, p, from, buffer, err);
+    free(buffer);
+    plan_close(p);
+    if (rc) ph_onnx_memory_close(m);
+    return rc;
 }
 
 ph_rc ph_onnx_write_memory(ph_onnx_memory *m, const ph_onnx_writer *w, const ph_onnx_producer *from,
                            uint64_t external, ph_err *err) {
-    uint8_t *buffer = NULL;
-    plan     p = {.w = w, .location = "shared"};
-    *m = (ph_onnx_memory){0};
-    PH_TRY(settle(&p, external, err));
-    ph_rc rc = open_buffer(&buffer, w, err);
-    if (!rc) rc = write_memory(m, &p, from, buffer, err);
-    free(buffer);
-    plan_close(&p);
-    if (rc) ph_onnx_memory_close(m);
-    return rc;
+    plan p = {.w = w, .location = "shared"};
+    return write_planned(m, &p, from, external, err);
+}
+
+ph_rc ph_onnx_write_addressed(ph_onnx_memory *m, const ph_onnx_writer *w, const ph_onnx_producer *from,
+                              uint64_t external, ph_err *err) {
+    plan p = {.w = w, .location = "*/_ORT_MEM_ADDR_/*", .is_addressed = 1};
+    return write_planned(m, &p, from, external, err);
 }

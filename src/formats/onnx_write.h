@@ -86,6 +86,11 @@ typedef struct ph_onnx_memory {
 /* Errors: as ph_onnx_write.  The writer must outlive *m. */
 ph_rc ph_onnx_write_memory(ph_onnx_memory *m, const ph_onnx_writer *w, const ph_onnx_producer *p,
                            uint64_t external, ph_err *err);
+/* The same, and the model says where in this process each of them lies, in the words that ONNX Runtime has
+ * for compilers that it hands models to; OpenVINO reads them.  Only for a reader that takes this very model:
+ * from elsewhere such a model would make it read any address.  The bytes must stay until it is read. */
+ph_rc ph_onnx_write_addressed(ph_onnx_memory *m, const ph_onnx_writer *w, const ph_onnx_producer *p,
+                              uint64_t external, ph_err *err);
 void  ph_onnx_memory_close(ph_onnx_memory *m); /* accepts a zeroed one */
 
 #endif

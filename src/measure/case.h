@@ -15,7 +15,8 @@
 #include "measure/verify.h"
 #include "model/model.h"
 
-typedef struct ph_report ph_report;
+typedef struct ph_report     ph_report;
+typedef struct ph_onnx_guest ph_onnx_guest; /* onnx_guest.h */
 
 typedef struct ph_case_kind {
     const char *name;
@@ -39,8 +40,9 @@ struct ph_report {
     void                    *arg;
     ph_verify_sum            sum;
     const ph_case_kind      *kind;
-    const char              *folder; /* for messages */
-    ph_ort                  *ort;    /* NULL: not asked for */
+    const char              *folder;  /* for messages */
+    const ph_onnx_guest     *guest;   /* a library of others that was asked for; NULL: none */
+    void                    *library; /* its handle */
     ph_ort_ep                ep[PH_VERIFY_EPS_MAX];
     size_t                   n_eps;
     /* The case that is being run. */

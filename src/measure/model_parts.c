@@ -9,7 +9,7 @@ static const double bound = 1e-4;
 
 ph_rc ph_model_parts_open(ph_model_desk *d, ph_err *err) {
     ph_verify_options native = *d->r->how;
-    native.engine_vision = native.engine_language = "native";
+    native.engine_vision = native.engine_language = native.engine_embed = "native";
     return ph_probe_open(&d->other, d->model, &native, 1, err);
 }
 

@@ -30,7 +30,8 @@ typedef struct ph_onnx_case {
  * with plain numbers in place of dynamic axes.  One figure an output and a way.  Errors: the model's own. */
 ph_rc ph_onnx_run_case(ph_report *r, const ph_onnx_case *c, ph_err *err);
 
-/* The same as the options say: so, or on ONNX Runtime, or on both, one held to the other (onnx_ort.c). */
+/* The same as the options say: so, or on a library of others (onnx_guest.def), or on both, one held to the
+ * other. */
 ph_rc ph_onnx_check(ph_report *r, const ph_onnx_case *c, ph_err *err);
 
 /* ---- for both ways ---- */

@@ -117,6 +117,7 @@ ph_session_options ph_verify_session(const ph_verify_options *how) {
                                 .isa = how->isa,
                                 .engine_vision = how->engine_vision,
                                 .engine_language = how->engine_language,
+                                .engine_embed = how->engine_embed,
                                 .is_engine_strict = 1,
                                 .is_exact = !how->is_fast && !how->is_rows8,
                                 .is_rows8 = how->is_rows8,

@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "engine/engine.h"
+#include "measure/onnx_guest.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -29,16 +30,21 @@ static const ph_case_kind *claim(const char *dir) {
     return NULL;
 }
 
+/* The options name engines of parts of models, not of ONNX files. */
+static int is_of_parts(const ph_verify_options *how) {
+    return how->engine_vision || how->engine_language || how->engine_embed;
+}
+
 /* Why cases of this kind do not run as the options say; NULL: they do. */
 static const char *why_not(const ph_report *r, const ph_case_kind *kind) {
     const ph_verify_options *how = r->how;
-    if (how->engine_vision || how->engine_language) {
+    if (is_of_parts(how)) {
         if (!kind->has_parts) return "no part of a model runs in this kind of case";
         if (how->against && kind->has_parts < 2)
             return "this kind of case runs on one engine, and compares no two";
         return NULL;
     }
-    return r->ort && !kind->has_engines ? "ONNX Runtime runs ONNX models, not this kind of case" : NULL;
+    return r->guest && !kind->has_engines ? r->guest->elsewhere : NULL;
 }
 
 static void run(ph_report *r, const ph_case_kind *kind, const char *dir) {
@@ -138,26 +144,12 @@ static ph_rc start(const char *path, char dir[PATH_MAX], ph_err *err) {
 
 /* ---- engines ---- */
 
-static ph_rc check_engine(const char *option, const char *name, const char *known, ph_err *err) {
-    if (!name || !strcmp(name, "ort") || !strcmp(name, known)) return PH_OK;
-    return PH_FAIL(err, PH_EUSAGE, "%s takes %s%sort, not '%.40s'", option, strcmp(known, "ort") ? known : "",
-                   strcmp(known, "ort") ? " or " : "", name);
-}
-
-/* Providers are asked for at once: one that is not here is said before anything runs. */
-static ph_rc open_providers(ph_report *r, char *text, size_t size, ph_err *err) {
-    size_t at = 0;
-    for (size_t i = 0; i < r->how->n_eps; i++) {
-        size_t n = strlen(r->how->ep[i]) + 1;
-        if (i == PH_VERIFY_EPS_MAX || n > size - at)
-            return PH_FAIL(err, PH_EUSAGE, "--ep: too many providers, or too long");
-        memcpy(text + at, r->how->ep[i], n);
-        PH_TRY(ph_ort_ep_read(&r->ep[i], text + at, err));
-        PH_TRY(ph_ort_ep_check(r->ort, &r->ep[i], err));
-        r->n_eps = i + 1;
-        at += n;
-    }
-    return PH_OK;
+/* native: the option may name that too. */
+static ph_rc check_engine(const char *option, const char *name, int native, ph_err *err) {
+    char known[96];
+    if (!name || ph_onnx_guest_find(name) || (native && !strcmp(name, "native"))) return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE, "%s takes %s%s, not '%.40s'", option, native ? "native, " : "",
+                   ph_onnx_guest_names(known, sizeof known), name);
 }
 
 /* Parts of models: what is asked for is here, or that is said before anything runs. */
@@ -171,38 +163,40 @@ static ph_rc open_parts(ph_report *r, ph_err *err) {
     const ph_verify_options *how = r->how;
     PH_TRY(check_part("vision", how->engine_vision, err));
     PH_TRY(check_part("language", how->engine_language, err));
+    PH_TRY(check_part("embed", how->engine_embed, err));
     if (how->against && (strcmp(how->against, "native") || !how->engine_vision))
         return PH_FAIL(err, PH_EUSAGE,
                        "parts of models: --engine vision=E --against native compares E with native");
     if (how->n_eps) return PH_FAIL(err, PH_EUSAGE, "--ep is about whole ONNX files: --engine ort");
-    if ((!how->engine_vision || strcmp(how->engine_vision, "ort")) &&
-        (!how->engine_language || strcmp(how->engine_language, "ort")))
-        return PH_OK;
-    return ph_ort_open(&r->ort, how->threads > 0 ? how->threads : ph_cpu_count(), err);
+    r->guest = ph_onnx_guest_find(how->engine_vision);
+    if (!r->guest) r->guest = ph_onnx_guest_find(how->engine_language);
+    if (!r->guest) r->guest = ph_onnx_guest_find(how->engine_embed);
+    if (!r->guest)
+        return PH_OK; /* what is said of it at the end, and its threads are one budget with the parts' */
+    return r->guest->open(&r->library, how->threads > 0 ? how->threads : ph_cpu_count(), err);
 }
 
 static ph_rc open_engines(ph_report *r, char *text, size_t size, ph_err *err) {
     const ph_verify_options *how = r->how;
-    if (how->engine_vision || how->engine_language) return open_parts(r, err);
-    int is_wanted = how->against || (how->engine && !strcmp(how->engine, "ort"));
-    PH_TRY(check_engine("--engine", how->engine, "native", err));
-    PH_TRY(check_engine("--against", how->against, "ort", err));
+    if (is_of_parts(how)) return open_parts(r, err);
+    PH_TRY(check_engine("--engine", how->engine, 1, err));
+    PH_TRY(check_engine("--against", how->against, 0, err));
     if (how->against && how->engine && strcmp(how->engine, "native"))
-        return PH_FAIL(err, PH_EUSAGE, "--against ort compares it with native: leave out --engine ort");
-    if (how->n_eps && !is_wanted)
+        return PH_FAIL(err, PH_EUSAGE, "--against %s compares it with native: leave out --engine %s",
+                       how->against, how->engine);
+    r->guest = ph_onnx_guest_find(how->against ? how->against : how->engine);
+    if (how->n_eps && (!r->guest || !r->guest->providers))
         return PH_FAIL(err, PH_EUSAGE, "--ep is about ONNX Runtime: add --engine ort or --against ort");
-    if (!is_wanted) return PH_OK;
-    PH_TRY(ph_ort_open(&r->ort, how->threads > 0 ? how->threads : 1, err));
-    return open_providers(r, text, size, err);
+    if (!r->guest) return PH_OK;
+    PH_TRY(r->guest->open(&r->library, how->threads > 0 ? how->threads : 1, err));
+    return r->guest->providers ? r->guest->providers(r, text, size, err) : PH_OK;
 }
 
 static void close_engines(ph_report *r) {
-    ph_ort_library lib;
-    if (r->ort && !ph_ort_probe(&lib, NULL)) {
-        memcpy(r->sum.ort, lib.release, sizeof r->sum.ort);
-        r->sum.ort_peak = ph_ort_memory_read().most;
-    }
-    ph_ort_close(r->ort);
+    if (!r->library) return;
+    r->sum.guest = r->guest->name;
+    r->guest->describe(r->library, r->sum.release, &r->sum.peak);
+    r->guest->close(r->library);
 }
 
 ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *sink, void *arg,

@@ -30,13 +30,13 @@ typedef struct ph_verify_options {
     int         is_tight;  /* logits_atol_tight instead of logits_atol */
     const char *filter;    /* only cases whose "folder/name" holds this; NULL: all */
     const char *real_gguf; /* the checkpoint of the cases that do not bring theirs; NULL: skipped */
-    /* Of ONNX models.  engine: what is held to the reference, "native" (NULL) or "ort".  against: "ort":
-     * instead, every output of both engines, one held to the other. */
+    /* Of ONNX models.  engine: what is held to the reference, "native" (NULL), "ort" or "openvino".  against:
+     * "ort" or "openvino": instead, every output of both engines, one held to the other. */
     const char *engine, *against;
     /* Of models: the engines that run their parts; NULL: native.  With one of them, kinds of cases that run
      * no part of a model are skipped; and against may be "native": every value that is seen inside the vision
      * part is held to the native engine's. */
-    const char        *engine_vision, *engine_language;
+    const char        *engine_vision, *engine_language, *engine_embed;
     const char *const *ep; /* [n_eps] ORT's execution providers with options: "openvino,device=cpu" */
     size_t             n_eps;
 } ph_verify_options;
@@ -59,13 +59,14 @@ typedef struct ph_verify_row {
 typedef void ph_verify_sink(void *arg, const ph_verify_row *row);
 
 typedef struct ph_verify_sum {
-    size_t passed, failed, skipped;
-    char   ort[32];  /* the release that ran; "": none did */
-    size_t ort_peak; /* bytes that it held at most, of our allocator */
+    size_t      passed, failed, skipped;
+    const char *guest;       /* the engine of another's library that ran, "ort"; NULL: none did */
+    char        release[32]; /* of it */
+    size_t      peak;        /* bytes that it held at most, where it has them of our allocator; else 0 */
 } ph_verify_sum;
 
 /* Run every case under path: a set, a kind's folder, a model's folder or its golden/.
- * Errors: PH_EPATH no such folder; PH_EUSAGE no such engine; PH_EMACHINE ONNX Runtime or a provider is not
+ * Errors: PH_EPATH no such folder; PH_EUSAGE no such engine; PH_EMACHINE an engine or a provider is not
  * here; PH_EVERDICT a case failed, or none ran (*sum is filled in both). */
 ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *sink, void *arg,
                 ph_verify_sum *sum, ph_err *err);

@@ -80,12 +80,12 @@ ok "strictly" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" "$
 ok "verify is strict" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" verify --engine vision=ort tests/golden/panel
 ok "json says which ran" bash -c "env PINHOLE_ORT='$D/nothing.so' '$P' run --json -q -p hi -n 1 --engine ort 2>&1 | grep -qF '\"engines\":{\"vision\":\"native\",\"language\":\"native\"}'"
 ok "a part on no engine" fails 2 "no engine 'xyz'" "$P" verify --engine vision=xyz tests/golden/panel
-ok "no such part" fails 2 "parts vision, bridge and language, not 'ears'" "$P" verify --engine ears=ort tests/golden/panel
+ok "no such part" fails 2 "parts vision, bridge, embed and language, not 'ears'" "$P" verify --engine ears=ort tests/golden/panel
 ok "parts against ort" fails 2 "--engine vision=E --against native" "$P" verify --engine vision=native --against ort tests/golden/panel
 ok "the list too with a model's name" fails 2 "--engines is about the program" "$P" inspect --engines models/panel-vlm
 ok "two lists" fails 2 "one at a time" "$P" inspect --engines --known
-ok "another engine" fails 2 "--engine takes native or ort, not 'xyz'" "$P" verify --engine xyz tests/golden/set
-ok "against another engine" fails 2 "--against takes ort, not 'native'" "$P" verify --against native tests/golden/set
+ok "another engine" fails 2 "--engine takes native, ort or openvino, not 'xyz'" "$P" verify --engine xyz tests/golden/set
+ok "against another engine" fails 2 "--against takes ort or openvino, not 'native'" "$P" verify --against native tests/golden/set
 ok "a provider without ort" fails 2 "add --engine ort" "$P" verify --ep cuda tests/golden/set
 # Far from any copy: neither beside the program nor installed.
 mkdir -p "$D/far/bin" && cp "$P" "$D/far/bin/pinhole"
@@ -192,7 +192,7 @@ ok "listed" grep -qE '"name":"ort","is_here":true,"what":"ONNX Runtime 1\.[0-9.]
 ok "its providers" grep -qF '{"name":"cpu","is_here":true,"ort_name":"CPUExecutionProvider","class":"cpu"}' "$D/out"
 ok "why one is not here" grep -qE '"name":"[a-z]+","is_here":false,"reason":"[^"]{20}' "$D/out"
 # Where `make install` puts it, it is found without being named.
-at=$("$P" inspect --engines --json | sed -E 's/.*"path":"([^"]+)".*/\1/')
+at=$("$P" inspect --engines --json | sed -E 's/.*"name":"ort"[^}]*"path":"([^"]+)".*/\1/')
 if [ -e "$at" ]; then
     mkdir -p "$D/far/lib/pinhole" && ln -s "$(realpath "$(dirname "$at")")" "$D/far/lib/pinhole/ort"
     env -u PINHOLE_ORT "$D/far/bin/pinhole" inspect --engines > "$D/out"

@@ -1,19 +1,22 @@
-/* ort_api.c - where the library is looked for, and what its statuses mean. */
+/* ort_api.c - the library and its table of entries, and what its statuses mean. */
 #include "engine/ort/ort_api.h"
 
-#include "base/file.h"
-#include "base/mem.h"
 #include "base/printable.h"
+#include "engine/library.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char remedy[] = "`make ort` unpacks one, which is taken where PINHOLE_ORT names no other";
+
+static const ph_library library = {.what = "ONNX Runtime",
+                                   .variable = "PINHOLE_ORT",
+                                   .folder = "ort",
+                                   .file = "libonnxruntime.so",
+                                   .system = {"libonnxruntime.so.1", "libonnxruntime.so"},
+                                   .remedy = remedy};
 
 /* What OrtGetApiBase gives. */
 typedef struct ort_base {
@@ -49,17 +52,10 @@ static void take_entries(ph_ort_api *api, const void *const *table) {
 #undef TAKE
 }
 
-/* A library of the system was found by its name: where, the loader knows. */
-static void note_path(ph_ort_api *api, const void *of) {
-    Dl_info info;
-    if (!strchr(api->path, '/') && of && dladdr(of, &info) && info.dli_fname)
-        snprintf(api->path, sizeof api->path, "%s", info.dli_fname);
-}
-
 static ph_rc take_table(ph_ort_api *api, void *so, ph_err *err) {
     const ort_base *(*get)(void) = NULL;
     *(void **)(void *)&get = dlsym(so, "OrtGetApiBase");
-    note_path(api, *(void **)(void *)&get);
+    ph_library_note_path(api->path, *(void **)(void *)&get);
     const ort_base *base = get ? get() : NULL;
     if (!base || !base->table_of)
         return PH_FAIL(err, PH_EMACHINE, "%.160s is a library, but no ONNX Runtime: %s", api->path, remedy);
@@ -76,116 +72,20 @@ static ph_rc take_table(ph_ort_api *api, void *so, ph_err *err) {
 
 /* ---- finding one ---- */
 
-/* The end of what the loader will map of an ELF file's bytes; 0: it is none, which the loader itself says. */
-static size_t mapped_end(const uint8_t *bytes, size_t n) {
-    Elf64_Ehdr h;
-    Elf64_Phdr p;
-    size_t     end = 0, last;
-    if (n < sizeof h) return 0;
-    memcpy(&h, bytes, sizeof h);
-    if (memcmp(h.e_ident, ELFMAG, SELFMAG) || h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_phentsize != sizeof p)
-        return 0;
-    for (size_t i = 0; i < h.e_phnum; i++) {
-        size_t at;
-        if (ph_add_over(h.e_phoff, i * sizeof p, &at) || at > n || n - at < sizeof p) return SIZE_MAX;
-        memcpy(&p, bytes + at, sizeof p);
-        if (p.p_type != PT_LOAD) continue;
-        if (ph_add_over(p.p_offset, p.p_filesz, &last)) return SIZE_MAX;
-        end = last > end ? last : end;
-    }
-    return end;
-}
-
-ph_rc ph_ort_check_whole(const char *path, ph_err *err) {
-    ph_file f;
-    if (!strchr(path, '/') || ph_file_open(&f, path, NULL)) return PH_OK;
-    size_t n = f.n, end = f.n ? mapped_end(f.bytes, f.n) : 0;
-    ph_file_close(&f);
-    if (end <= n) return PH_OK;
-    return PH_FAIL(
-        err, PH_EMACHINE,
-        "%.120s is a library that was cut short: it has %zu bytes, and more are to be loaded: fetch "
-        "it again",
-        path, n);
-}
-
 ph_rc ph_ort_api_load(ph_ort_api *out, const char *path, ph_err *err) {
-    char why[160];
+    void *so;
     *out = (ph_ort_api){0};
     snprintf(out->path, sizeof out->path, "%s", path);
-    PH_TRY(ph_ort_check_whole(path, err));
-    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!so) {
-        const char *text = dlerror();
-        ph_printable(why, sizeof why, text ? text : "?", text ? strlen(text) : 1);
-        return PH_FAIL(err, PH_EMACHINE, "%.120s cannot be loaded as ONNX Runtime (%s): %s", path, why,
-                       remedy);
-    }
+    PH_TRY(ph_library_open(&library, path, &so, err));
     ph_rc rc = take_table(out, so, err);
     if (rc) dlclose(so); /* one that is used stays: its threads and tables do not get along with unloading */
     return rc;
 }
 
-enum { PLACE_MAX = 4096 };
-
-/* PINHOLE_ORT: a file, or the folder that holds libonnxruntime.so. */
-static ph_rc load_given(ph_ort_api *out, const char *given, ph_err *err) {
-    char path[PLACE_MAX];
-    snprintf(path, sizeof path,
-             ph_path_is_dir(given)        ? "%s/libonnxruntime.so"
-             : strchr(given, '/') == NULL ? "./%s"
-                                          : "%s",
-             given);
-    if (ph_path_is_file(path)) return ph_ort_api_load(out, path, err);
-    return PH_FAIL(err, PH_EMACHINE,
-                   "PINHOLE_ORT: there is no file %.160s: give ONNX Runtime's library, or its folder", path);
-}
-
-/* The folder of the program, or of the library that this code is in. */
-static int folder_of(int i, char out[PLACE_MAX]) {
-    Dl_info info;
-    *out = 0;
-    if (i == 0) {
-        ssize_t n = readlink("/proc/self/exe", out, PLACE_MAX - 1);
-        out[n > 0 ? n : 0] = 0;
-    } else if (dladdr((const void *)remedy, &info) && info.dli_fname && strchr(info.dli_fname, '/')) {
-        snprintf(out, PLACE_MAX, "%s", info.dli_fname);
-    }
-    char *slash = strrchr(out, '/');
-    if (slash) *slash = 0;
-    return slash != NULL;
-}
-
-/* Where `make ort` and `make install` put it; "": nowhere. */
-static void unpacked(char path[PLACE_MAX]) {
-    static const char *const places[] = {"ort", "../lib/pinhole/ort", "../pinhole/ort", "pinhole/ort"};
-    char                     folder[PLACE_MAX - 64];
-    char                     whole[PLACE_MAX];
-    for (int i = 0; i < 2; i++) {
-        if (!folder_of(i, whole)) continue;
-        snprintf(folder, sizeof folder, "%.*s", (int)sizeof folder - 1, whole);
-        for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
-            snprintf(path, PLACE_MAX, "%s/%s/libonnxruntime.so", folder, places[k]);
-            if (ph_path_is_file(path)) return;
-        }
-    }
-    *path = 0;
-}
-
 static ph_rc find(ph_ort_api *out, ph_err *err) {
-    static const char *const names[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
-    const char              *given = getenv("PINHOLE_ORT");
-    char                     path[PLACE_MAX];
-    if (given && *given) return load_given(out, given, err);
-    unpacked(path);
-    if (*path) return ph_ort_api_load(out, path, err);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *so = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (!so) continue;
-        dlclose(so);
-        return ph_ort_api_load(out, names[i], err);
-    }
-    return PH_FAIL(err, PH_EMACHINE, "ONNX Runtime is not on this machine: %s", remedy);
+    char path[PH_LIBRARY_PATH];
+    PH_TRY(ph_library_find(&library, path, err));
+    return ph_ort_api_load(out, path, err);
 }
 
 ph_rc ph_ort_api_get(const ph_ort_api **out, ph_err *err) {

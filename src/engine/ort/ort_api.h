@@ -71,10 +71,6 @@ typedef struct ph_ort_api {
 ph_rc ph_ort_api_get(const ph_ort_api **out, ph_err *err);
 /* The same of one library, path, which is loaded anew: for tests. */
 ph_rc ph_ort_api_load(ph_ort_api *out, const char *path, ph_err *err);
-/* The loader of the system ends the process on a library whose end is missing: such are told before.
- * Errors: PH_EMACHINE; of what is no ELF file or not there nothing is said. */
-ph_rc ph_ort_check_whole(const char *path, ph_err *err);
-
 /* What a call came to.  A status is released; its code becomes one of ours, its text the message:
  * "ONNX Runtime, DOING: TEXT". */
 ph_rc ph_ort_take(const ph_ort_api *api, ort_status *status, const char *doing, ph_err *err);

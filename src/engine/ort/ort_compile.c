@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "formats/onnx.h"
-#include "graph/onnx/onnx_out.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -19,80 +18,6 @@ enum {
     /* The least that a session's tables and its threads' heaps take: as found with release 1.32 on x86-64. */
     TABLES_BYTES = 1 << 20,
 };
-
-/* ---- what it is asked for ---- */
-
-static ph_rc check_states(const ph_graph *g, ph_err *err) {
-    for (size_t i = 0; i < g->n_values; i++)
-        if (g->value[i].cls == PH_VALUE_STATE)
-            return PH_FAIL(
-                err, PH_EUNSUP,
-                "graph '%s' keeps the state '%s' from run to run, and parts on engine ort begin anew "
-                "with each: leave it to native (--engine vision=ort)",
-                g->name, g->value[i].name);
-    return PH_OK;
-}
-
-/* Values that a node makes: those that a tap sees become outputs. */
-static ph_rc check_taps(const ph_graph *g, const ph_compile *how, ph_err *err) {
-    for (size_t i = 0; i < how->n_taps; i++) {
-        int v = how->tap[i].value;
-        if (v < 0 || (size_t)v >= g->n_values)
-            return PH_FAIL(err, PH_EUSAGE, "tap %zu: value %d of %zu", i, v, g->n_values);
-        if (g->value[v].cls != PH_VALUE_TEMP || g->value[v].dtype != PH_F32)
-            return PH_FAIL(err, PH_EUSAGE, "tap %zu: '%s' is no array of f32 that a run makes", i,
-                           g->value[v].name);
-    }
-    return PH_OK;
-}
-
-static int by_maker(const ph_graph *g, const ph_tap *a, const ph_tap *b) {
-    return g->value[a->value].producer > g->value[b->value].producer;
-}
-
-static ph_rc keep_taps(ph_ort_program *p, const ph_compile *how, ph_err *err) {
-    PH_TRY(check_taps(p->base.graph, how, err));
-    p->tap = calloc(how->n_taps + 1, sizeof *p->tap);
-    if (!p->tap) return PH_FAIL(err, PH_ENOMEM, "%zu taps", how->n_taps);
-    for (size_t i = 0; i < how->n_taps; i++) {
-        size_t k = p->n_taps++;
-        for (; k && by_maker(p->base.graph, &p->tap[k - 1], &how->tap[i]); k--) p->tap[k] = p->tap[k - 1];
-        p->tap[k] = how->tap[i];
-    }
-    return PH_OK;
-}
-
-static int is_tapped(const ph_ort_program *p, int value) {
-    for (size_t i = 0; i < p->n_taps; i++)
-        if (p->tap[i].value == value) return 1;
-    return 0;
-}
-
-static int is_in(const int *list, size_t n, int value) {
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == value) return 1;
-    return 0;
-}
-
-static ph_rc list_ports(ph_ort_program *p, const ph_compile *how, ph_err *err) {
-    const ph_graph *g = p->base.graph;
-    p->port = calloc(g->n_values + 1, sizeof *p->port);
-    if (!p->port) return PH_FAIL(err, PH_ENOMEM, "inputs and outputs of graph %s", g->name);
-    for (int is_input = 1; is_input >= 0; is_input--)
-        for (size_t i = 0; i < g->n_values; i++) {
-            const ph_value *v = &g->value[i];
-            int             id = (int)i, is_made = v->cls == PH_VALUE_TEMP;
-            if (is_input ? v->cls != PH_VALUE_INPUT : !is_made || !(v->is_output || is_tapped(p, id)))
-                continue;
-            p->port[p->n_ports++] = (ph_ort_port){
-                .value = id, .is_input = is_input, .is_lent = is_input && is_in(how->lent, how->n_lent, id)};
-        }
-    for (size_t i = 0; i < how->n_lent; i++)
-        if (how->lent[i] < 0 || (size_t)how->lent[i] >= g->n_values ||
-            g->value[how->lent[i]].cls != PH_VALUE_INPUT)
-            return PH_FAIL(err, PH_EUSAGE, "value %d is to be lent, and is no input", how->lent[i]);
-    return PH_OK;
-}
 
 /* ---- weights ---- */
 
@@ -128,18 +53,18 @@ static ph_rc place_weight(ph_ort_program *p, ph_onnx_shared *s, ph_ort_weight *o
 
 static ph_rc open_session(ph_ort_program *p, ph_onnx_memory *m, ph_ort_weight *weight, ph_err *err) {
     for (size_t i = 0; i < m->n_shared; i++) PH_TRY(place_weight(p, &m->shared[i], &weight[i], err));
-    const ph_ort_model   model = {.name = p->base.graph->name,
+    const ph_ort_model   model = {.name = p->guest.base.graph->name,
                                   .bytes = m->model,
                                   .n = m->n,
                                   .weight = weight,
                                   .n_weights = m->n_shared};
-    const ph_engine_env *env = &p->base.engine->env;
-    const ph_ort_how     how = {.ep = &ph_ort_engine_of(&p->base)->ep,
-                                .n_eps = ph_ort_engine_of(&p->base)->ep.name != NULL,
+    const ph_engine_env *env = &p->guest.base.engine->env;
+    const ph_ort_how     how = {.ep = &ph_ort_engine_of(&p->guest.base)->ep,
+                                .n_eps = ph_ort_engine_of(&p->guest.base)->ep.name != NULL,
                                 .is_lean = 1,
                                 .is_exact = env->is_exact,
                                 .trace = env->is_profiled ? env->trace : NULL};
-    return ph_ort_session_open(&p->session, ph_ort_engine_of(&p->base)->ort, &model, &how, err);
+    return ph_ort_session_open(&p->session, ph_ort_engine_of(&p->guest.base)->ort, &model, &how, err);
 }
 
 static ph_rc open_with(ph_ort_program *p, ph_onnx_exported *x, ph_err *err) {
@@ -155,9 +80,9 @@ static ph_rc open_with(ph_ort_program *p, ph_onnx_exported *x, ph_err *err) {
 }
 
 static ph_rc find_ports(ph_ort_program *p, ph_err *err) {
-    for (size_t i = 0; i < p->n_ports; i++) {
-        ph_ort_port *port = &p->port[i];
-        const char  *name = p->base.graph->value[port->value].name;
+    for (size_t i = 0; i < p->guest.n_ports; i++) {
+        ph_port    *port = &p->guest.port[i];
+        const char *name = p->guest.base.graph->value[port->value].name;
         int at = port->is_input ? ph_ort_find_input(p->session, name) : ph_ort_find_output(p->session, name);
         if (at < 0) return PH_FAIL(err, PH_EBUG, "the session has no value %.100s", name);
         port->at = (size_t)at;
@@ -181,28 +106,21 @@ static size_t made_bytes(const ph_onnx_writer *w, size_t *all) {
 
 /* What opening added to the process beside pages of files, and what is known to be there at least. */
 static void count_fixed(ph_ort_program *p, const ph_onnx_exported *x, size_t anon_before) {
-    size_t known = made_bytes(&x->writer, &p->opening) + TABLES_BYTES;
+    size_t known = made_bytes(&x->writer, &p->guest.opening) + TABLES_BYTES;
     ph_mem now;
     if (p->session && ph_mem_read(&now) && now.rss_anon > anon_before + known)
         known = now.rss_anon - anon_before;
-    p->fixed = known + sizeof *p;
+    p->guest.fixed = known + sizeof *p;
 }
 
 static ph_rc build(ph_ort_program *p, const ph_compile *how, ph_err *err) {
-    ph_onnx_export_how as = PH_ORT_EXPORT_HOW;
-    ph_onnx_exported   x;
-    ph_mem             before;
-    int               *also = calloc(how->n_taps + 1, sizeof *also);
-    if (!also) return PH_FAIL(err, PH_ENOMEM, "%zu taps", how->n_taps);
-    for (size_t i = 0; i < p->n_taps; i++) also[i] = p->tap[i].value;
-    as.also = also;
-    as.n_also = p->n_taps;
+    ph_onnx_exported x;
+    ph_mem           before;
     ph_mem_read(&before);
-    ph_rc rc = ph_onnx_export(&x, p->base.graph, &as, err);
-    free(also);
-    PH_TRY(rc);
-    if (!how->is_plan_only) rc = open_with(p, &x, err);
+    PH_TRY(ph_guest_export(&p->guest, &x, err));
+    ph_rc rc = how->is_plan_only ? PH_OK : open_with(p, &x, err);
     if (!rc && p->session) rc = find_ports(p, err);
+    p->guest.is_open = !rc && p->session;
     if (!rc && p->session) malloc_trim(0); /* what ORT needed while it read the model */
     if (!rc) count_fixed(p, &x, before.rss_anon);
     ph_onnx_exported_close(&x);
@@ -210,25 +128,21 @@ static ph_rc build(ph_ort_program *p, const ph_compile *how, ph_err *err) {
 }
 
 ph_rc ph_ort_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out, ph_err *err) {
-    *out = NULL;
-    PH_TRY(check_states(g, err));
     ph_ort_program *p = calloc(1, sizeof *p);
+    *out = NULL;
     if (!p) return PH_FAIL(err, PH_ENOMEM, "a program");
-    p->base = (ph_program){.engine = e, .graph = g, .max = how->max};
-    ph_rc rc = keep_taps(p, how, err);
-    if (!rc) rc = list_ports(p, how, err);
-    if (!rc) rc = ph_engine_weigh(g, &p->weights, err);
+    ph_rc rc = ph_guest_begin(&p->guest, e, g, how, err);
     if (!rc) rc = build(p, how, err);
     if (!rc) { /* the largest sizes must at least be countable */
         ph_need need;
         size_t  scratch;
-        rc = ph_ort_need(&p->base, &how->max, &need, &scratch, err);
+        rc = ph_guest_need(&p->guest.base, &how->max, &need, &scratch, err);
     }
     if (rc) {
-        ph_ort_close_program(&p->base);
+        ph_ort_close_program(&p->guest.base);
         return ph_note(err, rc, "while compiling graph '%s' for engine ort", g->name);
     }
-    *out = &p->base;
+    *out = &p->guest.base;
     return PH_OK;
 }
 
@@ -238,7 +152,6 @@ void ph_ort_close_program(ph_program *program) {
     ph_ort_session_close(p->session); /* before the weights that it reads */
     for (size_t i = 0; i < p->n_made; i++) free(p->made[i]);
     free(p->made);
-    free(p->port);
-    free(p->tap);
+    ph_guest_end(&p->guest);
     free(p);
 }

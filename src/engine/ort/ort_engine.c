@@ -1,8 +1,7 @@
-/* ort_engine.c - the row "ort" of the table of engines: opening, what it supports, buffers. */
+/* ort_engine.c - the row "ort" of the table of engines: the library and what all programs share. */
 #include "engine/ort/ort_engine.h"
 
 #include "base/mem.h"
-#include "graph/onnx/onnx_out.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -131,50 +130,13 @@ static size_t holds(const ph_engine *e) {
     return ((const ph_ort_engine *)e)->bytes + CODE_BYTES;
 }
 
-static int supports(const ph_graph *g, int node) {
-    static const ph_onnx_export_how how = PH_ORT_EXPORT_HOW;
-    return !ph_onnx_export_try(g, node, &how, NULL);
-}
-
 static double estimate_us(const ph_engine *e, const ph_graph *g, const ph_syms *syms) {
     return ph_engine_estimate_us(g, syms, ph_threads_count(e->env.threads));
 }
 
-/* ---- buffers ---- */
-
 static ph_rc profile(ph_program *program, ph_err *err) {
     ph_ort_program *p = (ph_ort_program *)program;
     return p->session ? ph_ort_profile(p->session, err) : PH_OK;
-}
-
-static ph_ort_port *port_of(const ph_program *program, int value) {
-    const ph_ort_program *p = (const ph_ort_program *)program;
-    for (size_t i = 0; i < p->n_ports; i++)
-        if (p->port[i].value == value) return &p->port[i];
-    return NULL;
-}
-
-static void *buffer(const ph_program *program, int value) {
-    const ph_ort_port *port = port_of(program, value);
-    return port && ((const ph_ort_program *)program)->is_bound ? port->data : NULL;
-}
-
-static ph_rc lend(ph_program *program, int value, void *data, ph_err *err) {
-    ph_ort_port *port = port_of(program, value);
-    int          is_ours = port && (port->is_input || program->graph->value[value].is_output);
-    if (!is_ours || !((ph_ort_program *)program)->is_bound)
-        return PH_FAIL(err, PH_EUSAGE, "value %d is no input or output of the bound graph '%s'", value,
-                       program->graph->name);
-    if ((uintptr_t)data % ph_dtype_bytes(program->graph->value[value].dtype))
-        return PH_FAIL(err, PH_EUSAGE, "value '%s': lent memory is not aligned",
-                       program->graph->value[value].name);
-    port->data = data ? data : port->own;
-    return PH_OK;
-}
-
-/* A run that was given up left nothing behind. */
-static void reset(ph_program *program) {
-    (void)program;
 }
 
 const ph_engine_def ph_engine_ort = {
@@ -187,15 +149,15 @@ const ph_engine_def ph_engine_ort = {
     .open = open_engine,
     .close = close_engine,
     .holds = holds,
-    .supports = supports,
+    .supports = ph_guest_supports,
     .estimate_us = estimate_us,
     .compile = ph_ort_compile,
-    .need = ph_ort_need,
-    .bind = ph_ort_bind,
-    .buffer = buffer,
-    .lend = lend,
+    .need = ph_guest_need,
+    .bind = ph_guest_bind,
+    .buffer = ph_guest_buffer,
+    .lend = ph_guest_lend,
     .run = ph_ort_step,
-    .reset = reset,
+    .reset = ph_guest_reset,
     .close_program = ph_ort_close_program,
     .profile = profile,
 };

@@ -7,6 +7,7 @@
 #include "engine/ort/ort_env.h"
 
 #include "base/file.h"
+#include "engine/library.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -96,7 +97,7 @@ static void add_plugin(ph_ort *o, const char *path) {
     size_t i = plugins.n++;
     snprintf(plugins.at[i].path, sizeof plugins.at[i].path, "%s", path);
     snprintf(plugins.at[i].name, sizeof plugins.at[i].name, "%s", name);
-    plugins.at[i].rc = ph_ort_check_whole(path, &err);
+    plugins.at[i].rc = ph_library_check_whole(path, &err);
     if (!plugins.at[i].rc)
         plugins.at[i].rc =
             ph_ort_take(o->api, o->api->RegisterExecutionProviderLibrary(o->env, plugins.at[i].name, path),

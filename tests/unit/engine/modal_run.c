@@ -1,7 +1,7 @@
 /* modal_run.c - see modal_run.h. */
 #include "tests/unit/engine/modal_run.h"
 
-#include "tests/unit/engine/ort_help.h"
+#include "tests/unit/engine/guest_help.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "engine/ort/ort_api.h"
 #include "engine/ort/ort_session.h"
 #include "formats/onnx.h"
-#include "tests/unit/engine/ort_help.h"
+#include "tests/unit/engine/guest_help.h"
 #include "tests/unit/onnx_make.h"
 #include "tests/unit/unit.h"
 

@@ -194,6 +194,30 @@ void test_onnx_unfinished(void) {
     ph_onnx_writer_close(&m.w);
 }
 
+static int holds(const ph_onnx_memory *m, const char *text) {
+    return memmem(m->model, m->n, text, strlen(text)) != NULL;
+}
+
+/* Or the model itself says where it lies; sizes are reckoned before that is known. */
+void test_onnx_addressed(void) {
+    model          m;
+    ph_onnx_memory bytes;
+    ph_err         err = {0};
+    char           number[24];
+    open_model(&m, 1);
+    CHECK_SAY(!ph_onnx_write_addressed(&bytes, &m.w, &producer, 1000, &err), "%s", err.msg);
+    CHECK(bytes.n_shared == 2 && holds(&bytes, "*/_ORT_MEM_ADDR_/*"));
+    for (size_t i = 0; i < bytes.n_shared; i++) {
+        snprintf(number, sizeof number, "%020llu", (unsigned long long)(uintptr_t)bytes.shared[i].bytes);
+        CHECK_SAY(holds(&bytes, number), "weight %zu at %s", i, number);
+    }
+    ph_onnx_memory_close(&bytes);
+    CHECK_SAY(!ph_onnx_write_addressed(&bytes, &m.w, &producer, PH_ONNX_EXTERNAL_NEVER, &err), "%s", err.msg);
+    CHECK(!bytes.n_shared && !holds(&bytes, "_ORT_MEM_ADDR_"));
+    ph_onnx_memory_close(&bytes);
+    ph_onnx_writer_close(&m.w);
+}
+
 /* What is shared is the caller's own pointer, or made once. */
 void test_onnx_shared(void) {
     model          m;

@@ -1,12 +1,14 @@
-/* ort_engine_test.c - the row "ort" of the table: parts of our graphs on ONNX Runtime, over the plan's
- * memory.
+/* guest_test.c - the rows "ort" and "openvino" of the table: parts of our graphs on libraries of others, over
+ * the plan's memory.
  *
- * Where the library is not here, tests that run something say so and are over.
+ * Where a library is not here, tests that run something on it say so and are over.
  */
+#include "base/mem.h"
 #include "engine/bare.h"
+#include "engine/openvino/openvino_engine.h"
 #include "engine/ort/ort_engine.h"
 #include "tests/unit/engine/engine_help.h"
-#include "tests/unit/engine/ort_help.h"
+#include "tests/unit/engine/guest_help.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,33 +16,35 @@
 
 enum { WIDE = 256, OUT = 96, ROWS = 20 };
 
-static ph_rc open_engine(eh_run *r, int threads, ph_err *err) {
+static ph_rc open_engine(eh_run *r, const ph_engine_def *def, int threads, ph_err *err) {
     *r = (eh_run){0};
+    keep_few();
     ph_kernels_init(&r->kernels, 0);
     CHECK(!ph_threads_open(&r->threads, threads, NULL));
     const ph_engine_env env = {
         .threads = r->threads, .kernels = &r->kernels, .is_exact = 1, .trace = eh_trace};
 #ifdef HAS_TSAN
-    (void)env;
-    return PH_FAIL(err, PH_EMACHINE, "ThreadSanitizer does not know what its threads do");
+    (void)env, (void)def;
+    return PH_FAIL(err, PH_EMACHINE, "ThreadSanitizer does not know what their threads do");
 #else
-    return ph_engine_ort.open(&r->engine, &env, err);
+    return def->open(&r->engine, &env, err);
 #endif
 }
 
-static int open_ort(const char *test, eh_run *r, int threads) {
+/* 0: it is not here, which is said. */
+static int open_guest(const char *test, eh_run *r, const ph_engine_def *def, int threads) {
     ph_err err = {0};
-    ph_rc  rc = open_engine(r, threads, &err);
+    ph_rc  rc = open_engine(r, def, threads, &err);
     CHECK_SAY(!rc || rc == PH_EMACHINE, "%s", err.msg);
     if (!rc) return 1;
-    printf("%s: skipped: %s\n", test, err.msg);
+    printf("%s, %s: skipped: %s\n", test, def->name, err.msg);
     eh_close(r);
     return 0;
 }
 
 static int compile(eh_run *r, const ph_graph *g, const ph_compile *how) {
     ph_err err = {0};
-    ph_rc  rc = ph_engine_ort.compile(r->engine, g, how, &r->program, &err);
+    ph_rc  rc = r->engine->def->compile(r->engine, g, how, &r->program, &err);
     CHECK_SAY(!rc, "%s: %s / %s", ph_rc_name(rc), err.msg, err.n_notes ? err.note[0] : "");
     return !rc;
 }
@@ -95,23 +99,23 @@ static void native(const ph_graph *g, const float *x, int64_t n, const char *nam
 
 /* ---- which nodes ---- */
 
-void test_ort_row(void) {
+static void row(const ph_engine_def *def) {
     eh_store  s;
     eh_lm     m = eh_lm_small;
     ph_graph *g;
     int       n_without = 0;
-    CHECK(ph_engine_find("ort") == &ph_engine_ort);
+    CHECK(ph_engine_find(def->name) == def);
     eh_store_open(&s);
     g = graph_of(&s, PH_Q4_K);
-    for (int i = 0; i < (int)g->n_nodes; i++) CHECK_SAY(ph_engine_ort.supports(g, i), "node %d", i);
-    CHECK(!ph_engine_ort.supports(g, -1) && !ph_engine_ort.supports(g, (int)g->n_nodes));
+    for (int i = 0; i < (int)g->n_nodes; i++) CHECK_SAY(def->supports(g, i), "node %d", i);
+    CHECK(!def->supports(g, -1) && !def->supports(g, (int)g->n_nodes));
     ph_graph_close(g);
     g = eh_lm_graph(&m, &s);
     for (int i = 0; i < (int)g->n_nodes; i++) {
         int is_cached = !strcmp(g->node[i].op->name, "CachedAttention");
         n_without += is_cached;
-        if (is_cached) CHECK(!ph_engine_ort.supports(g, i));
-        if (!strcmp(g->node[i].op->name, "Linear")) CHECK(ph_engine_ort.supports(g, i));
+        if (is_cached) CHECK(!def->supports(g, i));
+        if (!strcmp(g->node[i].op->name, "Linear")) CHECK(def->supports(g, i));
     }
     CHECK(n_without == m.layers);
     ph_graph_close(g);
@@ -119,17 +123,17 @@ void test_ort_row(void) {
 }
 
 /* A cache stays from run to run: such a graph is refused, and the state is named. */
-void test_ort_state(void) {
+static void state(const ph_engine_def *def) {
     eh_run     r;
     eh_store   s;
     eh_lm      m = eh_lm_small;
     ph_err     err = {0};
     ph_compile how = {.max = eh_syms(8, 8, 0, 0, 0)};
-    if (!open_ort("ort_state", &r, 1)) return;
+    if (!open_guest("state", &r, def, 1)) return;
     eh_store_open(&s);
     ph_graph *g = eh_lm_graph(&m, &s);
-    CHECK(ph_engine_ort.compile(r.engine, g, &how, &r.program, &err) == PH_EUNSUP && !r.program);
-    CHECK_SAY(strstr(err.msg, "'kv'") && strstr(err.msg, "--engine vision=ort"), "%s", err.msg);
+    CHECK(def->compile(r.engine, g, &how, &r.program, &err) == PH_EUNSUP && !r.program);
+    CHECK_SAY(strstr(err.msg, "'kv'") && strstr(err.msg, def->name), "%s", err.msg);
     ph_graph_close(g);
     eh_close(&r);
     eh_store_close(&s);
@@ -149,38 +153,41 @@ static void stored_as(eh_run *r, ph_dtype t, int is_shared) {
     eh_fill(x, ROWS * WIDE);
     native(g, x, ROWS, "y", want, ROWS * OUT);
     if (compile(r, g, &how) && eh_bind(r, how.max, NULL)) {
-        const ph_ort_program *p = (const ph_ort_program *)r->program;
         memcpy(at(r, "x"), x, sizeof x);
         eh_go(r, how.max);
         eh_close_to(at(r, "y"), want, ROWS * OUT, 1e-5f, ph_dtype_name(t));
         CHECK(eh_guards_stand(r));
-        CHECK_SAY((p->n_made == 0) == is_shared, "%s: %zu weights were made", ph_dtype_name(t), p->n_made);
-        CHECK(!ph_engine_ort.need(r->program, &how.max, &need, &scratch, NULL));
+        if (r->engine->def == &ph_engine_ort) { /* the other copies them all */
+            size_t n_made = ((const ph_ort_program *)r->program)->n_made;
+            CHECK_SAY((n_made == 0) == is_shared, "%s: %zu weights were made", ph_dtype_name(t), n_made);
+        }
+        CHECK(!r->engine->def->need(r->program, &how.max, &need, &scratch, NULL));
         CHECK(need.weights >= ph_dtype_bytes(t) && need.standing && need.engine >= need.standing);
     }
-    if (r->program) ph_engine_ort.close_program(r->program);
+    if (r->program) r->engine->def->close_program(r->program);
     r->program = NULL;
     ph_graph_close(g);
     eh_store_close(&s);
 }
 
-void test_ort_weights(void) {
+static void weights(const ph_engine_def *def) {
     static const struct {
         ph_dtype t;
         int      is_shared;
     } rows[] = {{PH_F32, 1}, {PH_I8, 1}, {PH_F16, 0}, {PH_BF16, 0}, {PH_Q8_0, 0}, {PH_Q4_0, 0}, {PH_Q4_K, 0}};
     eh_run r;
-    if (!open_ort("ort_weights", &r, 2)) return;
+    if (!open_guest("weights", &r, def, 2)) return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) stored_as(&r, rows[i].t, rows[i].is_shared);
     eh_close(&r);
 }
 
 /* A weight in f32 is read where it lies: what stands there later is what a run sees. */
 void test_ort_weight_in_place(void) {
-    eh_run     r;
-    eh_store   s;
-    ph_compile how = {.max = rows_of(1)};
-    if (!open_ort("ort_weight_in_place", &r, 1)) return;
+    const ph_engine_def *def = &ph_engine_ort;
+    eh_run               r;
+    eh_store             s;
+    ph_compile           how = {.max = rows_of(1)};
+    if (!open_guest("weight_in_place", &r, def, 1)) return;
     eh_store_open(&s);
     ph_graph       *g = graph_of(&s, PH_F32);
     const ph_plane *w = &g->value[ph_graph_find(g, "w")].storage.plane[PH_PLANE_DATA];
@@ -210,21 +217,22 @@ static size_t copied(const eh_run *r, ph_syms syms) {
     size_t before = ph_ort_memory_read().now;
     eh_go((eh_run *)(uintptr_t)r, syms);
     n += ph_ort_memory_read().peak - before;
-    for (size_t i = 0; i < p->n_ports; i++) {
+    for (size_t i = 0; i < p->guest.n_ports; i++) {
         ph_ort_array a;
-        if (p->port[i].is_input) continue;
-        CHECK(!ph_ort_result(p->session, p->port[i].at, &a, NULL));
-        if (a.data != r->engine->def->buffer(r->program, p->port[i].value)) n += a.bytes;
+        if (p->guest.port[i].is_input) continue;
+        CHECK(!ph_ort_result(p->session, p->guest.port[i].at, &a, NULL));
+        if (a.data != r->engine->def->buffer(r->program, p->guest.port[i].value)) n += a.bytes;
     }
     return n;
 }
 
 void test_ort_border(void) {
+    const ph_engine_def *def = &ph_engine_ort;
     static const int64_t sizes[] = {ROWS, 3, 0, 7, ROWS};
     _Alignas(64) float   lent[ROWS * WIDE];
     eh_run               r;
     ph_compile           how = {.max = rows_of(ROWS)};
-    if (!open_ort("ort_border", &r, 2)) return;
+    if (!open_guest("border", &r, def, 2)) return;
     ph_graph *g = short_graph();
     int       x = ph_graph_find(g, "x");
     if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
@@ -235,51 +243,54 @@ void test_ort_border(void) {
             CHECK_SAY(copied(&r, rows_of(sizes[i])) == 0, "%d rows", (int)sizes[i]);
         CHECK(at(&r, "y")[0] == 2 && eh_guards_stand(&r));
         memset(at(&r, "x"), 0, sizeof lent);
-        CHECK(!ph_engine_ort.lend(r.program, x, lent, NULL) && at(&r, "x") == lent);
+        CHECK(!def->lend(r.program, x, lent, NULL) && at(&r, "x") == lent);
         lent[0] = 3;
         CHECK(copied(&r, how.max) == 0 && at(&r, "y")[0] == 3);
-        CHECK(!ph_engine_ort.lend(r.program, x, NULL, NULL));
+        CHECK(!def->lend(r.program, x, NULL, NULL));
         CHECK(copied(&r, how.max) == 0 && at(&r, "y")[0] == 0);
-        CHECK(ph_engine_ort.lend(r.program, x, (char *)lent + 1, NULL) == PH_EUSAGE);
+        CHECK(def->lend(r.program, x, (char *)lent + 1, NULL) == PH_EUSAGE);
         int y = ph_graph_find(g, "y");
-        CHECK(!ph_engine_ort.lend(r.program, y, lent, NULL) && at(&r, "y") == lent);
+        CHECK(!def->lend(r.program, y, lent, NULL) && at(&r, "y") == lent);
         at(&r, "x")[0] = 5;
         CHECK(copied(&r, how.max) == 0 && lent[0] == 5);
-        CHECK(!ph_engine_ort.lend(r.program, y, NULL, NULL) && at(&r, "y") != lent);
-        CHECK(ph_engine_ort.lend(r.program, -1, lent, NULL) == PH_EUSAGE);
+        CHECK(!def->lend(r.program, y, NULL, NULL) && at(&r, "y") != lent);
+        CHECK(def->lend(r.program, -1, lent, NULL) == PH_EUSAGE);
     }
     eh_close(&r);
     ph_graph_close(g);
 }
 
-void test_ort_always_lent(void) {
+static void always_lent(const ph_engine_def *def) {
     float        lent[ROWS * WIDE];
     eh_run       r;
     ph_run_state state;
     ph_err       err = {0};
-    if (!open_ort("ort_always_lent", &r, 1)) return;
+    if (!open_guest("always_lent", &r, def, 1)) return;
     ph_graph  *g = short_graph();
     int        x = ph_graph_find(g, "x"), y = ph_graph_find(g, "y");
     ph_compile how = {.max = rows_of(ROWS), .lent = &x, .n_lent = 1};
     eh_fill(lent, ROWS * WIDE);
     if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
-        CHECK(r.bytes == ROWS * WIDE * sizeof(float)); /* the output's alone */
-        CHECK(ph_engine_ort.run(r.program, &how.max, NULL, &state, &err) == PH_EUSAGE && !at(&r, "x"));
+        /* The output's alone, where it is the plan's. */
+        CHECK(r.bytes == (def == &ph_engine_ort ? ROWS * WIDE * sizeof(float) : 0));
+        CHECK(def->run(r.program, &how.max, NULL, &state, &err) == PH_EUSAGE && !at(&r, "x"));
         CHECK_SAY(strstr(err.msg, "lent"), "%s", err.msg);
-        CHECK(!ph_engine_ort.lend(r.program, x, lent, NULL));
-        CHECK(copied(&r, how.max) == 0);
+        CHECK(!def->lend(r.program, x, lent, NULL));
+        eh_go(&r, how.max);
+        CHECK(at(&r, "x") == lent);
+        for (int i = 0; i < ROWS * WIDE; i++) CHECK(at(&r, "y")[i] == (lent[i] > 0 ? lent[i] : 0));
     }
-    if (r.program) ph_engine_ort.close_program(r.program);
+    if (r.program) def->close_program(r.program);
     r.program = NULL;
     how.lent = &y;
-    CHECK(ph_engine_ort.compile(r.engine, g, &how, &r.program, NULL) == PH_EUSAGE);
+    CHECK(def->compile(r.engine, g, &how, &r.program, NULL) == PH_EUSAGE);
     eh_close(&r);
     ph_graph_close(g);
 }
 
 /* ---- what a run holds ---- */
 
-void test_ort_need(void) {
+static void need(const ph_engine_def *def) {
     eh_run     r;
     eh_store   s;
     ph_need    before = {0}, after = {0}, planned = {0};
@@ -288,37 +299,37 @@ void test_ort_need(void) {
     ph_compile how = {.max = rows_of(ROWS), .is_plan_only = 1};
     ph_syms    more = rows_of(ROWS + 1), less = rows_of(ROWS - 1);
     ph_bind    none = {0};
-    if (!open_ort("ort_need", &r, 1)) return;
+    if (!open_guest("need", &r, def, 1)) return;
     eh_store_open(&s);
     ph_graph *g = graph_of(&s, PH_F16);
     if (compile(&r, g, &how)) {
-        CHECK(!ph_engine_ort.need(r.program, &how.max, &planned, &scratch, NULL) && planned.is_estimate);
-        CHECK(ph_engine_ort.bind(r.program, &how.max, &none, NULL) == PH_EUSAGE);
-        ph_engine_ort.close_program(r.program);
+        CHECK(!def->need(r.program, &how.max, &planned, &scratch, NULL) && planned.is_estimate);
+        CHECK(def->bind(r.program, &how.max, &none, NULL) == PH_EUSAGE);
+        def->close_program(r.program);
         r.program = NULL;
     }
     how.is_plan_only = 0;
     if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
         held = ph_ort_memory_read().now;
-        CHECK(!ph_engine_ort.need(r.program, &how.max, &before, &scratch, NULL) && before.is_estimate);
+        CHECK(!def->need(r.program, &how.max, &before, &scratch, NULL) && before.is_estimate);
         CHECK(before.input == planned.input && before.activations == planned.activations &&
               scratch == before.input + before.activations && before.weights == planned.weights);
         eh_fill(at(&r, "x"), ROWS * WIDE);
         eh_go(&r, how.max);
-        CHECK(!ph_engine_ort.need(r.program, &how.max, &after, &scratch, NULL) && !after.is_estimate);
+        CHECK(!def->need(r.program, &how.max, &after, &scratch, NULL) && !after.is_estimate);
         /* The product stands between two nodes, unless ORT joins them. */
         CHECK(after.engine >= after.standing &&
-              after.engine - after.standing < 4 * ROWS * OUT * sizeof(float));
-        CHECK(!ph_engine_ort.need(r.program, &less, &after, &scratch, NULL) && after.is_estimate);
+              after.engine - after.standing <
+                  (def == &ph_engine_ort ? 4 * ROWS * OUT * sizeof(float) : 1 << 20));
+        CHECK(!def->need(r.program, &less, &after, &scratch, NULL) && after.is_estimate);
         for (int i = 1; i <= ROWS; i++) eh_go(&r, rows_of(i));
-        CHECK_SAY(ph_ort_memory_read().now == held, "%zu bytes stay", ph_ort_memory_read().now - held);
-        CHECK(ph_engine_ort.need(r.program, &more, &after, &scratch, &err) == PH_ELIMIT &&
-              strstr(err.msg, "N = 21"));
+        if (def == &ph_engine_ort)
+            CHECK_SAY(ph_ort_memory_read().now == held, "%zu bytes stay", ph_ort_memory_read().now - held);
+        CHECK(def->need(r.program, &more, &after, &scratch, &err) == PH_ELIMIT && strstr(err.msg, "N = 21"));
         ph_bind small = {.memory = r.memory, .bytes = r.bytes - 1};
-        CHECK(ph_engine_ort.bind(r.program, &how.max, &small, &err) == PH_ELIMIT);
+        CHECK(def->bind(r.program, &how.max, &small, &err) == PH_ELIMIT);
         ph_run_state state;
-        CHECK(ph_engine_ort.run(r.program, &how.max, NULL, &state, &err) ==
-              PH_EUSAGE); /* not bound any more */
+        CHECK(def->run(r.program, &how.max, NULL, &state, &err) == PH_EUSAGE); /* not bound any more */
     }
     eh_close(&r);
     ph_graph_close(g);
@@ -354,7 +365,7 @@ static float product(const ph_graph *g, const float *x, int out) {
 }
 
 /* Values inside are seen, in the order in which they are made, and each follows from the one before. */
-void test_ort_taps(void) {
+static void taps(const ph_engine_def *def) {
     static const char *const name[3] = {"y", "product", "normed"};
     static watched           got[3];
     float                    want[ROWS * OUT];
@@ -363,7 +374,8 @@ void test_ort_taps(void) {
     ph_tap                   tap[3];
     ph_compile               how = {.max = rows_of(ROWS), .tap = tap, .n_taps = 3};
     ph_err                   err = {0};
-    if (!open_ort("ort_taps", &r, 1)) return;
+    if (!open_guest("taps", &r, def, 1)) return;
+    n_watched = 0;
     eh_store_open(&s);
     ph_graph *g = graph_of(&s, PH_F32);
     for (int i = 0; i < 3; i++) tap[i] = (ph_tap){ph_graph_find(g, name[i]), watch, &got[i]};
@@ -379,32 +391,135 @@ void test_ort_taps(void) {
         eh_same(at(&r, "y"), got[0].at, ROWS * OUT, "y");
         CHECK(eh_guards_stand(&r));
     }
-    if (r.program) ph_engine_ort.close_program(r.program);
+    if (r.program) def->close_program(r.program);
     r.program = NULL;
     tap[0].value = ph_graph_find(g, "x");
-    CHECK(ph_engine_ort.compile(r.engine, g, &how, &r.program, &err) == PH_EUSAGE && !r.program);
+    CHECK(def->compile(r.engine, g, &how, &r.program, &err) == PH_EUSAGE && !r.program);
     eh_close(&r);
     ph_graph_close(g);
     eh_store_close(&s);
 }
 
 /* A flag ends a run, which then begins anew; a deadline that has passed does not. */
-void test_ort_cancel(void) {
+static void cancel(const ph_engine_def *def) {
     eh_run       r;
     eh_store     s;
     atomic_int   flag = 1;
     ph_until     until = {.cancel = &flag}, late = {.deadline_ns = 1};
     ph_run_state state = PH_RUN_DONE;
     ph_compile   how = {.max = rows_of(ROWS)};
-    if (!open_ort("ort_cancel", &r, 1)) return;
+    if (!open_guest("cancel", &r, def, 1)) return;
     eh_store_open(&s);
     ph_graph *g = graph_of(&s, PH_F32);
     if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
-        CHECK(!ph_engine_ort.run(r.program, &how.max, &until, &state, NULL) && state == PH_RUN_AGAIN);
-        ph_engine_ort.reset(r.program);
+        CHECK(!def->run(r.program, &how.max, &until, &state, NULL) && state == PH_RUN_AGAIN);
+        def->reset(r.program);
         flag = 0;
-        CHECK(!ph_engine_ort.run(r.program, &how.max, &until, &state, NULL) && state == PH_RUN_DONE);
-        CHECK(!ph_engine_ort.run(r.program, &how.max, &late, &state, NULL) && state == PH_RUN_DONE);
+        CHECK(!def->run(r.program, &how.max, &until, &state, NULL) && state == PH_RUN_DONE);
+        CHECK(!def->run(r.program, &how.max, &late, &state, NULL) && state == PH_RUN_DONE);
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* ---- on each of them ---- */
+
+#define ON_BOTH(name)                                                                                        \
+    void test_ort_##name(void) {                                                                             \
+        name(&ph_engine_ort);                                                                                \
+    }                                                                                                        \
+    void test_openvino_##name(void) {                                                                        \
+        name(&ph_engine_openvino);                                                                           \
+    }
+ON_BOTH(row)
+ON_BOTH(state)
+ON_BOTH(weights)
+ON_BOTH(always_lent)
+ON_BOTH(need)
+ON_BOTH(taps)
+ON_BOTH(cancel)
+
+/* ---- what only OpenVINO does ---- */
+
+static size_t anonymous(void) {
+    ph_mem m;
+    CHECK(ph_mem_read(&m));
+    return m.rss_anon;
+}
+
+/* Inputs are read where they lie: a run takes memory for the output alone, and that twice over two runs. */
+void test_openvino_border(void) {
+    enum { MANY = 16 << 10 }; /* rows of 1 KiB */
+    eh_run     r;
+    ph_compile how = {.max = rows_of(MANY)};
+    size_t     bytes = (size_t)MANY * WIDE * sizeof(float), before, after;
+    if (!open_guest("border", &r, &ph_engine_openvino, 2)) return;
+    ph_graph *g = short_graph();
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        float *x = at(&r, "x");
+        CHECK(r.bytes == bytes && !at(&r, "y")); /* no place in the plan's memory, and none before a run */
+        for (size_t i = 0; i < bytes / sizeof *x; i++) x[i] = i % 2 ? 2.0F : -1.0F;
+        eh_go(&r, rows_of(1)); /* its code and tables */
+        for (int i = 1; i <= 2; i++) {
+            before = anonymous();
+            eh_go(&r, how.max);
+            after = anonymous();
+            CHECK_SAY(after < before + bytes + (bytes >> 2), "run %d: %zu bytes", i, after - before);
+            CHECK(at(&r, "y")[0] == 0 && at(&r, "y")[bytes / sizeof *x - 1] == 2);
+        }
+        CHECK(eh_guards_stand(&r));
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+}
+
+/* Weights are copied while it opens: what stands in their place later is nothing to a run. */
+void test_openvino_copies(void) {
+    eh_run     r;
+    eh_store   s;
+    ph_compile how = {.max = rows_of(1)};
+    float      before;
+    if (!open_guest("copies", &r, &ph_engine_openvino, 1)) return;
+    eh_store_open(&s);
+    ph_graph       *g = graph_of(&s, PH_F32);
+    const ph_plane *w = &g->value[ph_graph_find(g, "w")].storage.plane[PH_PLANE_DATA];
+    float          *bytes;
+    memcpy(&bytes, &w->bytes, sizeof bytes);
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL) &&
+        ph_openvino_copies_weights(((ph_openvino_engine *)r.engine)->openvino)) {
+        eh_fill(at(&r, "x"), WIDE);
+        eh_go(&r, how.max);
+        before = at(&r, "y")[0];
+        for (int i = 0; i < OUT * WIDE; i++) bytes[i] = -bytes[i];
+        eh_go(&r, how.max);
+        eh_same(at(&r, "y"), &before, 1, "y");
+    }
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* Sizes that differ from picture to picture leave little behind. */
+void test_openvino_sizes(void) {
+    enum { MANY = 3000 };
+    eh_run     r;
+    eh_store   s;
+    ph_compile how = {.max = rows_of(MANY)};
+    size_t     first = 0;
+    if (!open_guest("sizes", &r, &ph_engine_openvino, 1)) return;
+    eh_store_open(&s);
+    ph_graph *g = graph_of(&s, PH_F32);
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        eh_fill(at(&r, "x"), (size_t)MANY * WIDE);
+        eh_go(&r, how.max);
+        eh_go(&r, how.max);
+        for (int i = 0; i < 300; i++) {
+            eh_go(&r, rows_of(1 + (i * 997) % MANY));
+            if (i == 149) first = anonymous();
+        }
+        size_t last = anonymous();
+        CHECK_SAY(last < first + (2 << 20), "%zu bytes after 150 sizes, %zu after 300", first, last);
     }
     eh_close(&r);
     ph_graph_close(g);
