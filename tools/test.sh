@@ -153,6 +153,7 @@ if [ -e tests/check/main.c ]; then beside check mk BUILD="$BUILD" CC="$CC" WERRO
 for room in $ROOMS; do beside "unit-$room" "$BUILD/unit-$room"; done
 settle
 
+export TBB_ENABLE_SANITIZERS=1 # OpenVINO's threads' library else loads another in a way that AddressSanitizer ends the process for
 asan=(BUILD="$BUILD/asan" CC="$CC" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" OPT="-O1 -g")
 step asan-build mk "${asan[@]}" unit-programs
 if [ -e tests/check/main.c ]; then beside asan-check mk "${asan[@]}" check; fi

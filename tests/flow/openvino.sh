@@ -118,7 +118,7 @@ ok "embed: the answer" grep -qF '"text":"64",' "$D/out"
 ok "embed: by name" grep -qF '"engines":{"vision":"native","embed":"openvino","language":"native"}' "$D/out"
 "$P" run --json "${ask[@]:1}" --engine embed=native > "$D/out"
 ok "embed with the decoder" grep -qF '"engines":{"vision":"native","language":"native"}' "$D/out"
-ok "no such part" fails 2 "the parts vision, embed and language, not 'ears'" "${V[@]}" --engine ears=openvino tests/golden/panel
+ok "no such part" fails 2 "the parts vision, bridge, embed and language, not 'ears'" "${V[@]}" --engine ears=openvino tests/golden/panel
 ok "a language part" fails 3 "graph 'language' keeps the state 'kv'" "$P" run -p hi --engine language=openvino
 "$P" run --json "${ask[@]:1}" --engine vision=openvino > "$D/out" 2> "$D/err"
 ok "the answer" grep -qF '"text":"64",' "$D/out"

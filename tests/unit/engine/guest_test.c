@@ -3,6 +3,8 @@
  *
  * Where a library is not here, tests that run something on it say so and are over.
  */
+#include "base/asan.h"
+#include "base/asan.h"
 #include "base/mem.h"
 #include "engine/bare.h"
 #include "engine/openvino/openvino_engine.h"
@@ -519,7 +521,11 @@ void test_openvino_sizes(void) {
             if (i == 149) first = anonymous();
         }
         size_t last = anonymous();
+#if defined(__SANITIZE_ADDRESS__)
+        (void)last; /* it keeps what was freed */
+#else
         CHECK_SAY(last < first + (2 << 20), "%zu bytes after 150 sizes, %zu after 300", first, last);
+#endif
     }
     eh_close(&r);
     ph_graph_close(g);
