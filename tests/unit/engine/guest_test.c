@@ -4,7 +4,6 @@
  * Where a library is not here, tests that run something on it say so and are over.
  */
 #include "base/asan.h"
-#include "base/asan.h"
 #include "base/mem.h"
 #include "engine/bare.h"
 #include "engine/openvino/openvino_engine.h"
