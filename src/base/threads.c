@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 enum {
-    SPIN_NS = 5000, /* what a wait may burn before it parks; a wake-up costs about ten times that */
+    SPIN_NS = 20000, /* what a wait may burn before it parks; a wake-up costs two or three times that */
     COUNT_MAX = 1024,
 };
 #define CLOSED     (UINT64_C(1) << 31)
