@@ -141,6 +141,7 @@ def main():
             a.model = os.path.join(folder, "model")
             subprocess.run([sys.executable, os.path.join(ROOT, "bench", "random_models.py"), a.shape, "--out", a.model],
                            check=True, stdout=subprocess.DEVNULL)
+            a.model = os.path.join(a.model, a.shape)
         leaves(a, folder) if a.sizes else overlap(a, folder)
 
 
