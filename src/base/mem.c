@@ -55,6 +55,11 @@ int ph_mem_read(ph_mem *out) {
     return out->rss != 0;
 }
 
+size_t ph_mem_resident(void) {
+    ph_mem m;
+    return ph_mem_read(&m) ? m.rss : 0;
+}
+
 /* The factor that a unit's letters stand for; 0: no such unit.  Letter case is ignored. */
 static uint64_t unit_of(const char *s) {
     static const struct {

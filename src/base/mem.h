@@ -28,7 +28,8 @@ typedef struct ph_mem {
     size_t swap;               /* VmSwap: bytes */
     size_t locked;             /* VmLck: bytes */
 } ph_mem;
-int ph_mem_read(ph_mem *out); /* 0 when /proc/self/status cannot be read: *out is zeroed */
+int    ph_mem_read(ph_mem *out); /* 0 when /proc/self/status cannot be read: *out is zeroed */
+size_t ph_mem_resident(void);    /* VmRSS alone; 0 when it cannot be read */
 
 /* Bytes that could be had without swapping (MemAvailable); 0 when that cannot be read. */
 size_t ph_mem_available(void);

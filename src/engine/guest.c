@@ -94,6 +94,17 @@ ph_rc ph_guest_begin(ph_guest *p, ph_engine *e, const ph_graph *graph, const ph_
     return ph_engine_weigh(graph, &p->weights, err);
 }
 
+ph_rc ph_guest_done(ph_guest *p, ph_rc rc, ph_program **out, ph_err *err) {
+    ph_need need;
+    size_t  scratch;
+    if (!rc) rc = ph_guest_need(&p->base, &p->base.max, &need, &scratch, err);
+    if (rc)
+        return ph_note(err, rc, "while compiling graph '%s' for engine %s", p->base.graph->name,
+                       p->base.engine->def->name);
+    *out = &p->base;
+    return PH_OK;
+}
+
 void ph_guest_end(ph_guest *p) {
     free(p->port);
     free(p->tap);

@@ -60,6 +60,9 @@ int ph_guest_supports(const ph_graph *g, int node);
  * and lent values that are none; PH_ENOMEM. */
 ph_rc ph_guest_begin(ph_guest *g, ph_engine *e, const ph_graph *graph, const ph_compile *how, ph_err *err);
 void  ph_guest_end(ph_guest *g);
+/* The last of compiling, which came to rc so far: the largest sizes must at least be countable.  *out is the
+ * program; after an error, which says what was being compiled, *g is the caller's to close. */
+ph_rc ph_guest_done(ph_guest *g, ph_rc rc, ph_program **out, ph_err *err);
 /* The graph as ONNX, watched values as outputs; closed with ph_onnx_exported_close. */
 ph_rc ph_guest_export(const ph_guest *g, ph_onnx_exported *x, ph_err *err);
 

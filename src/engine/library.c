@@ -147,3 +147,17 @@ ph_rc ph_library_find(const ph_library *l, char out[PH_LIBRARY_PATH], ph_err *er
     }
     return PH_FAIL(err, PH_EMACHINE, "%s is not on this machine: %s", l->what, l->remedy);
 }
+
+ph_rc ph_library_get(const ph_library *l, ph_library_once                *once,
+                     ph_rc (*load)(void *, const char *, ph_err *), void *api, ph_err *err) {
+    char  path[PH_LIBRARY_PATH];
+    ph_rc rc = PH_OK;
+    pthread_mutex_lock(&once->lock);
+    if (!once->is_loaded) {
+        rc = ph_library_find(l, path, err);
+        if (!rc) rc = load(api, path, err);
+        once->is_loaded = !rc;
+    }
+    pthread_mutex_unlock(&once->lock);
+    return rc;
+}

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 
+#include <pthread.h>
 #include <stddef.h>
 
 enum { PH_LIBRARY_PATH = 1024 };
@@ -33,6 +34,15 @@ ph_rc ph_library_open(const ph_library *l, const char *path, void **so, ph_err *
 /* The loader of the system ends the process on a library whose end is missing: such are told before.
  * Errors: PH_EMACHINE; of what is no ELF file or not there nothing is said. */
 ph_rc ph_library_check_whole(const char *path, ph_err *err);
+
+/* The one that this process uses: found and loaded at the first call that succeeds.  load() fills *api, which
+ * lives as long as the process.  Errors: those of finding and of load. */
+typedef struct ph_library_once {
+    pthread_mutex_t lock;
+    int             is_loaded;
+} ph_library_once;
+ph_rc ph_library_get(const ph_library *l, ph_library_once                *once,
+                     ph_rc (*load)(void *, const char *, ph_err *), void *api, ph_err *err);
 
 /* A library of the system was found by its name: where it lies, by the address of something in it. */
 void ph_library_note_path(char path[PH_LIBRARY_PATH], const void *of);

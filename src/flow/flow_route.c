@@ -130,16 +130,11 @@ static void check_release(placing *p, size_t e) {
         p->s->route.part[i].cell[e].measured_us = -1;
 }
 
-static size_t resident(void) {
-    ph_mem m;
-    return ph_mem_read(&m) ? m.rss : 0;
-}
-
 static ph_rc open_engine(placing *p, size_t e, ph_err *err) {
     if (p->engine[e]) return PH_OK;
-    size_t before = resident();
+    size_t before = ph_mem_resident();
     PH_TRY(ph_part_engine(p->s, PH_PART_LANGUAGE, p->s->route.engine[e].name, &p->engine[e], err));
-    size_t after = resident();
+    size_t after = ph_mem_resident();
     p->grew[e] = after > before && p->def[e]->holds ? after - before : 0;
     return PH_OK;
 }

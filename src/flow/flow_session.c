@@ -131,11 +131,6 @@ ph_rc ph_engine_absent(ph_session *s, const char *name, const ph_err *why, ph_er
     return PH_OK;
 }
 
-static size_t resident(void) {
-    ph_mem m;
-    return ph_mem_read(&m) ? m.rss : 0;
-}
-
 static ph_threads *crew_of(const ph_session *s, ph_part part) {
     return s->see_threads && ph_part_sees(part) ? s->see_threads : s->threads;
 }
@@ -162,10 +157,10 @@ ph_rc ph_part_engine(ph_session *s, ph_part part, const char *name, ph_engine **
             *out = s->engine[i];
             return PH_OK;
         }
-    size_t before = resident();
+    size_t before = ph_mem_resident();
     ph_rc  rc = def->probe(err);
     if (!rc) rc = def->open(out, &env, err);
-    size_t after = resident();
+    size_t after = ph_mem_resident();
     if (rc && after > before) s->left_bytes += after - before; /* a library that was loaded for nothing */
     return rc;
 }
@@ -286,18 +281,23 @@ static ph_rc check_seams(const ph_session *s, ph_err *err) {
     return check_seam(m->bridge, s->visual_out, s->language, s->visual_in, err);
 }
 
-static void find_values(ph_session *s) {
-    const ph_model *m = s->model;
+/* Of the language graph, once it is cut. */
+static void find_language(ph_session *s) {
     const ph_graph *language = s->language;
     s->ids = ph_graph_find(s->embed ? s->embed : language, "ids");
     s->rows = ph_graph_find(language, "rows");
     s->out_rows = ph_graph_find(language, "out_rows");
     s->visual_rows = ph_graph_find(language, "visual_rows");
     s->visual_in = ph_graph_find(language, "visual");
-    s->logits = ph_graph_find(language, m->spec.embed.d ? "embedding" : "logits");
-    s->n_out = (size_t)(m->spec.embed.d ? m->spec.embed.d : m->spec.text.vocab);
+    s->logits = ph_graph_find(language, s->model->spec.embed.d ? "embedding" : "logits");
     s->cross_seen = ph_graph_find(language, "cross_seen");
     s->positions = ph_graph_find(language, "positions");
+}
+
+/* Of the others, and what follows from the model alone: placing leans on them. */
+static void find_others(ph_session *s) {
+    const ph_model *m = s->model;
+    s->n_out = (size_t)(m->spec.embed.d ? m->spec.embed.d : m->spec.text.vocab);
     s->cross_visual = m->cross ? ph_graph_find(m->cross, "visual") : -1;
     s->cross_rows = m->cross ? ph_graph_find(m->cross, "rows") : -1;
     s->tile_ids = -1;
@@ -403,11 +403,11 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     PH_TRY(ph_trace_open(&s->trace, s->how.trace_spans ? s->how.trace_spans : 4096, err));
     s->language = m->language;
     s->embedded = s->embedded_in = -1;
-    find_values(s);
+    find_others(s);
     PH_TRY(cache_specs(s, err));
     PH_TRY(ph_session_place(s, err));
     PH_TRY(cut_language(s, err));
-    find_values(s);
+    find_language(s);
     PH_TRY(check_seams(s, err));
     return compile_all(s, err);
 }

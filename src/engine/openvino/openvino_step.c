@@ -64,27 +64,21 @@ static ph_rc find_outputs(ph_openvino_program *p, const ph_syms *syms, ph_err *e
 
 /* ---- what a run holds ---- */
 
-static size_t resident(void) {
-    ph_mem m;
-    ph_mem_read(&m);
-    return m.rss;
-}
-
 /* Of code it touches what the nodes want; what a run worked in it keeps for the next one, and outputs twice,
  * in turn.  What it gave back stands in free lists, which sizes that differ from picture to picture would let
  * grow without end. */
 static ph_rc measured(ph_openvino_program *p, const ph_syms *syms, const atomic_int *cancel, ph_err *err) {
     enum { SMALL = 64 << 10 };
     ph_guest *g = &p->guest;
-    size_t    known, before = resident();
+    size_t    known, before = ph_mem_resident();
     int       is_new;
     PH_TRY(ph_guest_scratch(g, syms, &known, &is_new, err));
     PH_TRY(ph_openvino_run(p->model, cancel, err));
-    size_t after = resident(), grown = after > before ? after - before : 0;
+    size_t after = ph_mem_resident(), grown = after > before ? after - before : 0;
     if (!is_new && grown < SMALL) return PH_OK;
     ph_guest_saw(g, syms, g->kept + grown);
     malloc_trim(0);
-    size_t stays = resident();
+    size_t stays = ph_mem_resident();
     g->kept += stays > before ? stays - before : 0;
     return PH_OK;
 }

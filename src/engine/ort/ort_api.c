@@ -82,23 +82,14 @@ ph_rc ph_ort_api_load(ph_ort_api *out, const char *path, ph_err *err) {
     return rc;
 }
 
-static ph_rc find(ph_ort_api *out, ph_err *err) {
-    char path[PH_LIBRARY_PATH];
-    PH_TRY(ph_library_find(&library, path, err));
-    return ph_ort_api_load(out, path, err);
+static ph_rc load(void *api, const char *path, ph_err *err) {
+    return ph_ort_api_load(api, path, err);
 }
 
 ph_rc ph_ort_api_get(const ph_ort_api **out, ph_err *err) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static ph_library_once once = {PTHREAD_MUTEX_INITIALIZER, 0};
     static ph_ort_api      the;
-    static int             is_loaded;
-    ph_rc                  rc = PH_OK;
-    pthread_mutex_lock(&lock);
-    if (!is_loaded) {
-        rc = find(&the, err);
-        is_loaded = !rc;
-    }
-    pthread_mutex_unlock(&lock);
+    ph_rc                  rc = ph_library_get(&library, &once, load, &the, err);
     *out = rc ? NULL : &the;
     return rc;
 }

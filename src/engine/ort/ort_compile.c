@@ -133,17 +133,9 @@ ph_rc ph_ort_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_
     if (!p) return PH_FAIL(err, PH_ENOMEM, "a program");
     ph_rc rc = ph_guest_begin(&p->guest, e, g, how, err);
     if (!rc) rc = build(p, how, err);
-    if (!rc) { /* the largest sizes must at least be countable */
-        ph_need need;
-        size_t  scratch;
-        rc = ph_guest_need(&p->guest.base, &how->max, &need, &scratch, err);
-    }
-    if (rc) {
-        ph_ort_close_program(&p->guest.base);
-        return ph_note(err, rc, "while compiling graph '%s' for engine ort", g->name);
-    }
-    *out = &p->guest.base;
-    return PH_OK;
+    rc = ph_guest_done(&p->guest, rc, out, err);
+    if (rc) ph_ort_close_program(&p->guest.base);
+    return rc;
 }
 
 void ph_ort_close_program(ph_program *program) {

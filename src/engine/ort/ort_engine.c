@@ -17,17 +17,11 @@ static void note_growth(atomic_size_t *to, size_t before, size_t after) {
     if (after > before) atomic_compare_exchange_strong(to, &none, after - before);
 }
 
-static size_t resident(void) {
-    ph_mem m;
-    ph_mem_read(&m);
-    return m.rss;
-}
-
 static ph_rc probe(ph_err *err) {
     ph_ort_library lib;
-    size_t         before = resident();
+    size_t         before = ph_mem_resident();
     PH_TRY(ph_ort_probe(&lib, err));
-    note_growth(&library_bytes, before, resident());
+    note_growth(&library_bytes, before, ph_mem_resident());
     return PH_OK;
 }
 
@@ -96,7 +90,7 @@ static ph_rc open_engine(ph_engine **out, const ph_engine_env *env, ph_err *err)
     PH_TRY(probe(err));
     ph_ort_engine *e = calloc(1, sizeof *e);
     if (!e) return PH_FAIL(err, PH_ENOMEM, "engine ort");
-    size_t before = resident();
+    size_t before = ph_mem_resident();
     e->base = (ph_engine){.def = &ph_engine_ort, .env = *env};
     ph_rc rc = ph_ort_open(&e->ort, ph_threads_count(env->threads), err);
     if (!rc) rc = take_device(e, err);
@@ -105,7 +99,7 @@ static ph_rc open_engine(ph_engine **out, const ph_engine_env *env, ph_err *err)
         free(e);
         return rc;
     }
-    note_growth(&setup_bytes, before, resident());
+    note_growth(&setup_bytes, before, ph_mem_resident());
     e->bytes = atomic_load(&library_bytes) + atomic_load(&setup_bytes);
     *out = &e->base;
     return PH_OK;
