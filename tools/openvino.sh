@@ -12,13 +12,8 @@ case $(uname -sm) in
     "Linux aarch64") platform=manylinux_2_35_aarch64 plugin=arm_cpu ;;
     *) echo "tools/openvino.txt has no wheel for $(uname -sm): build OpenVINO and name it in PINHOLE_OPENVINO" >&2; exit 4 ;;
 esac
-python3 -m pip --version > /dev/null 2>&1 || { echo "python3 with pip is not here: it fetches OpenVINO" >&2; exit 4; }
-at=$(mktemp -d)
-trap 'rm -rf "$at"' EXIT
-python3 -m pip download --quiet --disable-pip-version-check --retries 1 --timeout 30 --no-deps --only-binary=:all: --require-hashes \
-    --platform "$platform" --implementation cp --python-version 3.11 --abi cp311 \
-    --dest "$at" -r tools/openvino.txt || { echo "cannot fetch openvino $version; is there a network?" >&2; exit 4; }
-python3 -m zipfile -e "$at"/*.whl "$at/wheel" || exit 4
+. tools/wheel.bash
+unpack_wheel "OpenVINO" "openvino $version" tools/openvino.txt "$platform"
 from=$at/wheel/openvino/libs
 rm -rf "$to"
 mkdir -p "$to" || exit 4

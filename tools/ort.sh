@@ -11,13 +11,8 @@ case $(uname -sm) in
     "Linux aarch64") machine=aarch64 ;;
     *) echo "tools/ort.txt has no wheel for $(uname -sm): build ONNX Runtime and name it in PINHOLE_ORT" >&2; exit 4 ;;
 esac
-python3 -m pip --version > /dev/null 2>&1 || { echo "python3 with pip is not here: it fetches ONNX Runtime" >&2; exit 4; }
-at=$(mktemp -d)
-trap 'rm -rf "$at"' EXIT
-python3 -m pip download --quiet --disable-pip-version-check --retries 1 --timeout 30 --no-deps --only-binary=:all: --require-hashes \
-    --platform "manylinux_2_28_$machine" --implementation cp --python-version 3.11 --abi cp311 \
-    --dest "$at" -r tools/ort.txt || { echo "cannot fetch onnxruntime $version; is there a network?" >&2; exit 4; }
-python3 -m zipfile -e "$at"/*.whl "$at/wheel" || exit 4
+. tools/wheel.bash
+unpack_wheel "ONNX Runtime" "onnxruntime $version" tools/ort.txt "manylinux_2_28_$machine"
 mkdir -p "$to" || exit 4
 # The library of shared providers is looked for beside it by ONNX Runtime itself.
 cp "$at"/wheel/onnxruntime/capi/libonnxruntime_providers_shared.so "$at"/wheel/onnxruntime/LICENSE \

@@ -2,28 +2,13 @@
 # `pinhole bench` as a user calls it: tiny sizes, the keys that scripts lean on, and --compare both ways.  No time is
 # asserted: what is compared with is made from what was just measured, far enough on either side.
 : "${PINHOLE:=build/pinhole}"
-pinhole=$(realpath "$PINHOLE") root=$PWD passed=0 failed=0
+pinhole=$(realpath "$PINHOLE") root=$PWD
 export PINHOLE_MODEL=${PINHOLE_MODEL:-$root/models/panel-vlm}
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT && cd "$work" || exit 1
 tiny=(-t 1,2 -p 16 -n 4 --rounds 1 --read-size 8MB -q)
 
-expect() { # status, pattern in what it prints, what, arguments...
-    local want=$1 pattern=$2 what=$3 rc
-    shift 3
-    "$pinhole" bench "$@" > out 2> err
-    rc=$?
-    if [ $rc = "$want" ] && cat out err | grep -qE -e "$pattern"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$what: exit $rc, wanted $want and '$pattern'" && cat out err | head -n 12
-    fi
-}
-holds() { # what, command...
-    local what=$1
-    shift
-    if "$@" > out 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "$what:" && head -n 5 out; fi
-}
+. "$root/tests/flow/expects.bash"
+command=("$pinhole" bench)
 
 # One object on standard output, with the keys of the contract.
 expect 0 '^\{"machine"' "--json" "${tiny[@]}" --json

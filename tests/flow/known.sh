@@ -2,19 +2,7 @@
 # `inspect --known`: every row of every table is listed, as text and as JSON, without a model and without one to be found.
 cd "$(dirname "$0")/../.." || exit 1
 P=${PINHOLE:-build/pinhole}
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-passed=0 failed=0
-ok() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$name: FAILED"
-    fi
-}
+. tests/flow/says.bash
 rows() { sed -nE "s/^$1\(\"?([^,)\"]+).*/\1/p" "$2"; }
 # The list under a key, and the names in it, one a line: of strings, or of objects with a name.
 keys=(families types storages tokenizers pretokenizers chat_forms pictures processors sounds sound_processors engines isas fusions)

@@ -4,30 +4,11 @@
 # pictures of many sizes leave no memory behind.
 : "${PINHOLE:=build/pinhole}"
 command -v jq > /dev/null || { echo "jq is not here"; exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
 export PINHOLE_MODEL=models/panel-vlm LC_ALL=C
 images=tests/golden/set/images
-passed=0 failed=0
-ok() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$name: FAILED"
-    fi
-}
-fails() { # STATUS WORDS ARGUMENTS...: one message that holds the words, and no answer
-    local want=$1 words=$2 rc
-    shift 2
-    "$PINHOLE" run "$@" > "$D/out" 2> "$D/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && [ ! -s "$D/out" ] && [ "$(grep -c '^pinhole' "$D/err")" = 1 ] && grep -qF -- "$words" "$D/err" && return
-    echo "status $rc, wanted $want with '$words':"
-    cat "$D/out" "$D/err"
-    return 1
+. tests/flow/says.bash
+refused() { # STATUS WORDS ARGUMENTS...
+    fails "$1" "$2" "$PINHOLE" run "${@:3}" < /dev/null
 }
 holds() { jq -e -s "$1" "$D/all" > /dev/null; } # of all answers
 short() { jq -c '[.line, .id, .text, .ids, .prompt_tokens, .image_tokens, .stop, .error.code]' "$@"; }
@@ -132,16 +113,16 @@ head -n 1 "$D/q" | "$PINHOLE" run --list - 2> "$D/err" | short > "$D/got"
 ok "from standard input" cmp -s <(head -n 1 "$D/want") "$D/got"
 : > "$D/empty"
 printf ' \n\t\r\n\n' > "$D/blank"
-ok "no list" fails 3 nowhere.jsonl --list "$D/nowhere.jsonl"
-ok "an empty list" fails 3 "holds no question" --list "$D/empty"
-ok "a list of blanks" fails 3 "holds no question" --list "$D/blank"
-ok "a folder" fails 3 "$D" --list "$D"
-ok "and a prompt" fails 2 "--list stands alone" --list "$D/q" -p x
-ok "and a picture" fails 2 "--list stands alone" --list "$D/q" --image examples/panel1.png
-ok "another way" fails 2 "--pipeline takes serial, double or auto, not 'both'" --list "$D/q" --pipeline both
-ok "without a list" fails 2 "are for a --list" -p x --pipeline serial
-ok "threads without a list" fails 2 "are for a --list" -p x --see-threads 1
-ok "no threads" fails 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
+ok "no list" refused 3 nowhere.jsonl --list "$D/nowhere.jsonl"
+ok "an empty list" refused 3 "holds no question" --list "$D/empty"
+ok "a list of blanks" refused 3 "holds no question" --list "$D/blank"
+ok "a folder" refused 3 "$D" --list "$D"
+ok "and a prompt" refused 2 "--list stands alone" --list "$D/q" -p x
+ok "and a picture" refused 2 "--list stands alone" --list "$D/q" --image examples/panel1.png
+ok "another way" refused 2 "--pipeline takes serial, double or auto, not 'both'" --list "$D/q" --pipeline both
+ok "without a list" refused 2 "are for a --list" -p x --pipeline serial
+ok "threads without a list" refused 2 "are for a --list" -p x --see-threads 1
+ok "no threads" refused 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
 
 # ---- an interrupt, when the second answer has begun to come
 for ((i = 0; i < 6; i++)); do echo '{"prompt": "describe", "image": "examples/panel1.png"}'; done > "$D/q"

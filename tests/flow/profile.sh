@@ -2,30 +2,15 @@
 # `pinhole profile` and `--engine auto` as a user calls them: what is printed, kept and found again, files that are none,
 # placements that have to fit.  No time is asserted: files with times that decide are written here.
 : "${PINHOLE:=build/pinhole}"
-P=$(realpath "$PINHOLE") root=$PWD passed=0 failed=0
+P=$(realpath "$PINHOLE") root=$PWD
 export PINHOLE_MODEL=${PINHOLE_MODEL:-$root/models/panel-vlm}
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT && cd "$work" || exit 1
 export XDG_CACHE_HOME=$work/cache HOME=$work # nothing of this user is read or written
-export TBB_ENABLE_SANITIZERS=1                     # OpenVINO's threads' library else ends an AddressSanitizer process
+export TBB_ENABLE_SANITIZERS=1               # OpenVINO's threads' library else ends an AddressSanitizer process
 ask=(run -t 2 --image "$root/examples/panel1.png" -p "what is on the display?")
 
-expect() { # STATUS, pattern in what it prints, what, arguments...
-    local want=$1 pattern=$2 what=$3 rc
-    shift 3
-    "$P" "$@" > out 2> err
-    rc=$?
-    if [ $rc = "$want" ] && cat out err | grep -qE -e "$pattern"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "$what: exit $rc, wanted $want and '$pattern'" && cat out err | head -n 12
-    fi
-}
-holds() { # what, command...
-    local what=$1
-    shift
-    if "$@" > held 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "$what:" && head -n 5 held; fi
-}
+. "$root/tests/flow/expects.bash"
+command=("$P")
 
 # ---- measuring ----
 
