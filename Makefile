@@ -1,5 +1,5 @@
 # pinhole: build, run, test.  `make help` lists the targets.
-# Settings: BUILD=folder CC=compiler OPT="-O3" SAN="-fsanitize=..." PREFIX=/usr DESTDIR=stage SECONDS_EACH=20
+# Settings: BUILD=folder CC=compiler OPT="-O3" SAN="-fsanitize=..." PREFIX=/usr DESTDIR=stage SECONDS_EACH=20 MINUTES=30
 CC      ?= cc
 CLANG   ?= clang
 AR      ?= ar
