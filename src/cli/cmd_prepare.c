@@ -86,9 +86,8 @@ static ph_rc work(job *j, const char *path, ph_err *err) {
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (!j->cli.opened->vision)
         return PH_FAIL(err, PH_EUNSUP, "%s takes no pictures: it is a text model", j->cli.path);
-    if (ph_container_holds(j->cli.path, j->out) || ph_container_holds(j->cli.mmproj, j->out) ||
-        ph_container_holds(path, j->out) || ph_container_holds(j->cli.template_path, j->out))
-        return PH_FAIL(err, PH_EUSAGE, "%.200s is what is read: write somewhere else", j->out);
+    const char *const read[] = {j->cli.path, j->cli.mmproj, path, j->cli.template_path};
+    PH_TRY(ph_container_may_write(j->out, read, 4, err));
     PH_TRY(ph_model_budget(j->cli.opened, j->cli.session.image_min_tokens, j->cli.session.image_max_tokens,
                            &j->recipe, err));
     PH_TRY(ph_arena_open_growing(&j->arena, 1 << 20, err));

@@ -1,6 +1,7 @@
 /* cmd_profile.c - what the parts of a model take on each engine that is here, and where they go by that. */
 #include "cli/command.h"
 
+#include "formats/container.h"
 #include "measure/memory_peak.h"
 #include "measure/profile.h"
 
@@ -161,12 +162,25 @@ static ph_rc save(job *j, ph_err *err) {
     return ph_costs_write(c, j->saved, err);
 }
 
+/* Before it takes its time: what is read would be lost, and of two in one place one is. */
+static ph_rc check_places(const job *j, ph_err *err) {
+    const char *const read[] = {j->cli.path, j->cli.mmproj, j->cli.template_path,
+                                j->cli.images.n ? j->cli.images.at[0] : NULL};
+    const char *const to[] = {j->costs, j->trace, j->peaks};
+    for (size_t i = 0; i < 3; i++) {
+        if (!to[i]) continue;
+        PH_TRY(ph_container_may_write(to[i], read, 4, err));
+        for (size_t k = 0; k < i; k++)
+            if (to[k] && ph_container_is_same_place(to[i], to[k]))
+                return PH_FAIL(err, PH_EUSAGE, "%.200s cannot hold both: write one somewhere else", to[i]);
+        PH_TRY(ph_file_may_replace(to[i], err));
+    }
+    return j->peaks ? ph_memory_may_draw(j->peaks, err) : PH_OK;
+}
+
 static ph_rc work(job *j, ph_err *err) {
     PH_TRY(settle(j, err));
-    if (j->costs) PH_TRY(ph_file_may_replace(j->costs, err)); /* before it takes its time */
-    if (j->trace) PH_TRY(ph_file_may_replace(j->trace, err));
-    if (j->peaks) PH_TRY(ph_memory_may_draw(j->peaks, err));
-    if (j->peaks) PH_TRY(ph_file_may_replace(j->peaks, err));
+    PH_TRY(check_places(j, err));
     PH_TRY(ph_profile_run(&j->result, &j->how, err));
     PH_TRY(save(j, err));
     if (j->trace) PH_TRY(ph_profile_write_trace(j->result.span, j->result.n_spans, j->trace, err));

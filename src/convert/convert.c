@@ -3,27 +3,9 @@
 
 #include "formats/container.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
-/* The same folder and the same name in it, whether there is such a file or not. */
-static int is_same_place(const char *a, const char *b) {
-    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
-    char        dir[2][4096];
-    struct stat at[2];
-    if (strcmp(x ? x + 1 : a, y ? y + 1 : b)) return 0;
-    snprintf(dir[0], sizeof dir[0], "%.*s", x ? (int)(x + 1 - a) : 1, x ? a : ".");
-    snprintf(dir[1], sizeof dir[1], "%.*s", y ? (int)(y + 1 - b) : 1, y ? b : ".");
-    if (stat(dir[0], &at[0]) || stat(dir[1], &at[1])) return !strcmp(a, b);
-    return at[0].st_dev == at[1].st_dev && at[0].st_ino == at[1].st_ino;
-}
-
 ph_rc ph_convert_may_write(const ph_convert *c, const char *path, ph_err *err) {
-    if (ph_container_holds(c->in, path) || ph_container_holds(c->mmproj, path) ||
-        ph_container_holds(c->recipe, path))
-        return PH_FAIL(err, PH_EUSAGE, "%.200s is what is read: write somewhere else", path);
-    return PH_OK;
+    const char *const read[] = {c->in, c->mmproj, c->recipe};
+    return ph_container_may_write(path, read, 3, err);
 }
 
 /* What is read would be lost while it is needed, and of two parts in one place one is lost. */
@@ -31,7 +13,7 @@ static ph_rc check_places(const ph_convert *c, ph_err *err) {
     PH_TRY(ph_convert_may_write(c, c->out, err));
     if (!c->mmproj_out) return PH_OK;
     PH_TRY(ph_convert_may_write(c, c->mmproj_out, err));
-    if (is_same_place(c->out, c->mmproj_out))
+    if (ph_container_is_same_place(c->out, c->mmproj_out))
         return PH_FAIL(err, PH_EUSAGE, "%.200s cannot hold both parts: write the vision part somewhere else",
                        c->out);
     return PH_OK;

@@ -175,3 +175,21 @@ int ph_container_holds(const char *path, const char *file) {
     if (!path || !file || stat(file, &st)) return 0;
     return is_at(path, &st) || is_below(path, &st, 0) || is_part(path, &st);
 }
+
+ph_rc ph_container_may_write(const char *path, const char *const *read, size_t n, ph_err *err) {
+    for (size_t i = 0; i < n; i++)
+        if (ph_container_holds(read[i], path))
+            return PH_FAIL(err, PH_EUSAGE, "%.200s is what is read: write somewhere else", path);
+    return PH_OK;
+}
+
+int ph_container_is_same_place(const char *a, const char *b) {
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    char        dir[2][4096];
+    struct stat at[2];
+    if (strcmp(x ? x + 1 : a, y ? y + 1 : b)) return 0;
+    snprintf(dir[0], sizeof dir[0], "%.*s", x ? (int)(x + 1 - a) : 1, x ? a : ".");
+    snprintf(dir[1], sizeof dir[1], "%.*s", y ? (int)(y + 1 - b) : 1, y ? b : ".");
+    if (stat(dir[0], &at[0]) || stat(dir[1], &at[1])) return !strcmp(a, b);
+    return at[0].st_dev == at[1].st_dev && at[0].st_ino == at[1].st_ino;
+}

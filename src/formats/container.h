@@ -31,5 +31,9 @@ int ph_container_advise(const char *path, char *out, size_t size);
  * under any name: path itself, a file in that folder or below it (other models' .gguf and .bundle aside), a
  * part of a split GGUF.  0 when nothing stands at `file`. */
 int ph_container_holds(const char *path, const char *file);
+/* Of several that are read ([n], NULL: none).  Errors: PH_EUSAGE writing to `path` would replace one. */
+ph_rc ph_container_may_write(const char *path, const char *const *read, size_t n, ph_err *err);
+/* The same folder and the same name in it, whether there is such a file or not. */
+int ph_container_is_same_place(const char *a, const char *b);
 
 #endif

@@ -1,6 +1,7 @@
 /* inject.c - see inject.h. */
 #include "graph/inject.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static ph_rc check(const ph_graph *g, const char *at, double alpha, ph_err *err)
                        at);
     if (ph_graph_find(g, PH_INJECT_FEATURES) >= 0)
         return PH_FAIL(err, PH_EUSAGE, "graph %s: features are injected already", g->name);
-    if (!isfinite(alpha)) return PH_FAIL(err, PH_EUSAGE, "injecting with alpha %g", alpha);
+    if (!(fabs(alpha) <= FLT_MAX)) return PH_FAIL(err, PH_EUSAGE, "injecting with alpha %g", alpha);
     return PH_OK;
 }
 

@@ -38,6 +38,14 @@ expect 0 '^  weights +[0-9.]+ .B +in [a-z]+: pages' "peaks of memory" profile -t
 holds "the same for Graphviz" grep -qF 'prefill -> step;' p.dot
 if command -v dot > /dev/null; then holds "which Graphviz reads" dot -Tsvg p.dot; fi
 if command -v xmllint > /dev/null; then holds "which is XML" xmllint --noout p.svg; fi
+cp "$root/tests/golden/bundle/llava.bundle" own.bundle && chmod u+w own.bundle
+cp "$root/examples/panel1.png" own.png && cp own.bundle kept.bundle
+expect 2 'own.bundle is what is read: write somewhere else' "a trace over the model" profile -q --rounds 1 -m own.bundle --trace own.bundle
+expect 2 'own.bundle is what is read: write somewhere else' "costs over the model" profile -q --rounds 1 -m own.bundle --save-costs --costs own.bundle
+expect 2 'own.png is what is read: write somewhere else' "a trace over the picture" profile -q --rounds 1 -i own.png --trace own.png
+expect 2 'both.svg cannot hold both: write one somewhere else' "two in one place" profile -q --rounds 1 --trace both.svg --peaks both.svg
+holds "the model is whole" cmp own.bundle kept.bundle
+holds "the picture is whole" cmp own.png "$root/examples/panel1.png"
 expect 2 'a .dot or a .svg file, not .p.png' "another kind of picture" profile --peaks p.png
 expect 0 '^64$' "auto finds them" "${ask[@]}" --engine auto --stats
 holds "by measured times" grep -qE '^vision +on (native|ort|openvino) +measured [0-9.]+ ms; ' err
