@@ -204,11 +204,12 @@ INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_q
 
 _Static_assert(sizeof(desk) <= PH_DOT_SCRATCH(0), "scratch holds a desk");
 
-#define DOT(T, elements, bytes, halved, min, zero, nibbles, head, scales)                                    \
+#define DOT(T, elements, bytes, span, halved, min, zero, nibbles, heads, head, scales, line)                 \
     static void dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
-        const form f = {elements, bytes, halved, min, zero, nibbles, bytes_##T, head, scales};               \
+        const form f = {elements, bytes,     span,  halved, min,    zero,                                    \
+                        nibbles,  bytes_##T, heads, head,   scales, NULL};                                   \
         ph_kernels few;                                                                                      \
         if (rows < FEW_ROWS || cols < FEW_COLS || !x->k) {                                                   \
             ph_install_vnni(&few);                                                                           \

@@ -33,7 +33,7 @@ INLINE __m256i bytes_I8(const uint8_t *b, size_t j) {
 
 /* Sixteen columns: [k / 4] vectors of four bytes a column. */
 INLINE void bytes_pack(__m512i *out, const uint8_t *w, size_t w_stride, size_t k) {
-    const form f = {.elements = PART, .bytes = PART, .bytes_of = bytes_I8};
+    const form f = {.elements = PART, .bytes = PART, .span = 1, .bytes_of = bytes_I8};
     for (size_t i = 0; i < k; i += PART, out += 8) {
         __m512i v[8];
         pairs(&f, v, w + i, w_stride, LANES, 0);

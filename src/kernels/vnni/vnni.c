@@ -20,8 +20,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows of a tile: ROWS of two planes, ROWS_MAX of one. */
-enum { ROWS = 4, ROWS_MAX = 6, VECTORS = 2, FEW = 4 };
+/* Rows of a tile: as many as leave its sums in registers, of two planes, of one, and of one with sums of
+ * halves. */
+enum { ROWS = 3, ROWS_MAX = 6, ROWS_HALVED = 4, VECTORS = 2, FEW = 4 };
 
 /* Eight vectors of two times eight partial sums to sixteen sums, in order of columns. */
 INLINE __m512i sum_columns(const __m512i v[8]) {
@@ -127,35 +128,119 @@ INLINE void sum_bytes(const form *f, int planes, __m512i out[2], const int8_t *h
         out[0] = sum_columns(v);
 }
 
+/* A row on its way along k. */
+typedef struct walk {
+    const int8_t  *hi, *lo;
+    const float   *d;
+    const int32_t *s;
+    const uint8_t *w, *ahead;
+} walk;
+
+/* The parts under one head meet the row. */
+INLINE __m512 meet(const form *f, int planes, __m512 sum, walk *at, const head *h, size_t w_stride,
+                   size_t parts, size_t cols) {
+    const size_t each = f->elements / PART, lines = (LANES * f->bytes * PART / f->elements + 63) / 64;
+    UNROLL
+    for (size_t j = 0; j < parts; j++, at->hi += PART, at->d++, at->s += 2) {
+        const uint8_t *w = at->w + j / each * f->bytes;
+        __m512i        half[2];
+        scales         scale;
+        UNROLL
+        for (size_t l = 0; l < lines; l++, at->ahead += 64)
+            _mm_prefetch((const char *)at->ahead, _MM_HINT_T0);
+        f->scales_of(&scale, h, j);
+        if (f->nibbles)
+            half[0] = sum_nibbles(f, planes, at->hi, at->lo, w, w_stride, cols);
+        else
+            sum_bytes(f, planes, half, at->hi, at->lo, w, w_stride, cols, j % each);
+        if (planes > 1) at->lo += PART;
+        for (int e = 0; e < (f->is_halved ? 2 : 1); e++) {
+            int32_t x_sum = f->is_halved ? at->s[e] : at->s[0] + at->s[1];
+            sum = absorb(f, sum, &scale, e, _mm512_add_epi32(half[e], less_zero(f, x_sum)), *at->d, x_sum);
+        }
+    }
+    at->w += parts / each * f->bytes;
+    return sum;
+}
+
 /* Sixteen columns are read side by side, more streams than a processor follows by itself; so while they are
  * met, the next sixteen are called for, line by line.  Past the last column that is a word to nobody. */
 INLINE void stream(const form *f, int planes, float *y, const ph_qrows *row, const uint8_t *w,
                    size_t w_stride, size_t cols) {
+    const size_t each = f->elements / PART;
+    __m512       sum = _mm512_setzero_ps();
+    walk         at = {row->hi, row->lo, row->d, row->s, w, w + LANES * w_stride};
+    size_t       left = row->k / f->elements;
+    head         h;
+    for (; left >= f->span; left -= f->span) {
+        f->heads_of(&h, at.w, w_stride, cols);
+        sum = meet(f, planes, sum, &at, &h, w_stride, each * f->span, cols);
+    }
+    for (; f->span > 1 && left; left--) {
+        f->head_of(&h, at.w, w_stride, cols);
+        sum = meet(f, planes, sum, &at, &h, w_stride, each, cols);
+    }
+    store(y, sum, cols);
+}
+
+/* ---- one row and superblocks ---- */
+
+#include "kernels/vnni/vnni_line.h"
+
+/* Where the row's integers for lines and the sums of sixteen columns stand in scratch. */
+typedef struct desk {
+    int8_t  *hi, *lo;
+    int32_t *sums;
+    size_t   stride; /* from column to column */
+} desk;
+
+/* The row's parts in the order in which lines of Q4_K have them; others take them as they are. */
+INLINE void set_desk(const form *f, desk *t, const ph_qrows *row, void *scratch) {
+    t->sums = scratch;
+    t->stride = row->k / (f->is_halved ? 16 : 32);
+    t->hi = row->hi, t->lo = row->lo;
+    if (f->is_halved) return;
+    t->hi = (int8_t *)scratch + 2 * row->k;
+    t->lo = t->hi + row->k;
+    for (size_t i = 0; i < row->k; i += 128)
+        for (size_t j = 0; j < 4; j++) {
+            size_t to = i + (j % 2 * 2 + j / 2) * PART;
+            memcpy(t->hi + to, row->hi + i + j * PART, PART);
+            if (row->lo) memcpy(t->lo + to, row->lo + i + j * PART, PART);
+        }
+}
+
+INLINE void lines(const form *f, int planes, float *y, const ph_qrows *row, const desk *t, const uint8_t *w,
+                  size_t w_stride, size_t cols) {
+    const size_t   blocks = row->k / SUPER, parts = SUPER / PART;
+    const uint8_t *ahead = w + LANES * w_stride;
     __m512         sum = _mm512_setzero_ps();
-    const __m512i  at = places(w_stride, cols);
-    const uint8_t *ahead = w + LANES * w_stride; /* the next sixteen columns, most often */
-    const size_t   lines = (LANES * f->bytes * PART / f->elements + 63) / 64;
-    const int8_t  *hi = row->hi, *lo = row->lo;
-    const float   *d = row->d;
-    const int32_t *s = row->s;
-    for (size_t i = 0; i < row->k; i += f->elements, w += f->bytes) {
-        head h;
-        f->head_of(&h, w, at);
+    for (size_t c = 0; c < cols; c += PAIR) {
+        size_t d = c + 1 < cols ? c + 1 : c;
+        pair   two = {
+              {w + c * w_stride, w + d * w_stride}, {t->sums + c * t->stride, t->sums + d * t->stride}, ahead};
+        ahead += 64 * blocks * (size_t)(f->is_halved ? LINES_Q6_K : LINES_Q4_K);
+        f->line(planes, two, t->hi, t->lo, blocks);
+    }
+    for (size_t b = 0; b < blocks; b++, w += f->bytes) {
+        __m512i n[16];
+        head    h;
+        f->heads_of(&h, w, w_stride, cols);
+        if (f->is_halved)
+            turn16(t->sums + b * 16, t->stride, n);
+        else
+            turn8(t->sums + b * 8, t->stride, n);
         UNROLL
-        for (size_t j = 0; j < f->elements / PART; j++, hi += PART, d++, s += 2) {
-            __m512i half[2];
-            scales  scale;
-            UNROLL
-            for (size_t l = 0; l < lines; l++, ahead += 64) _mm_prefetch((const char *)ahead, _MM_HINT_T0);
+        for (size_t j = 0; j < parts; j++) {
+            const int32_t *s = &row->s[2 * (b * parts + j)];
+            scales         scale;
+            ahead = call(ahead, LINES_SCALE);
             f->scales_of(&scale, &h, j);
-            if (f->nibbles)
-                half[0] = sum_nibbles(f, planes, hi, lo, w, w_stride, cols);
-            else
-                sum_bytes(f, planes, half, hi, lo, w, w_stride, cols, j);
-            if (planes > 1) lo += PART;
-            for (int e = 0; e < (f->is_halved ? 2 : 1); e++) {
+            for (size_t e = 0; e < (f->is_halved ? 2 : 1); e++) {
                 int32_t x_sum = f->is_halved ? s[e] : s[0] + s[1];
-                sum = absorb(f, sum, &scale, e, _mm512_add_epi32(half[e], less_zero(f, x_sum)), *d, x_sum);
+                size_t  at = f->is_halved ? (2 * j + e) / 4 + (2 * j + e) % 4 * 4 : j;
+                sum = absorb(f, sum, &scale, (int)e, _mm512_add_epi32(n[at], less_zero(f, x_sum)),
+                             row->d[b * parts + j], x_sum);
             }
         }
     }
@@ -238,22 +323,41 @@ INLINE void tile(const form *f, int planes, float *y, size_t y_stride, const ph_
 INLINE void strip(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, const packed *p,
                   size_t rows, size_t vectors, size_t cols) {
     size_t       r = 0;
-    const size_t most = planes == 1 ? ROWS_MAX : ROWS;
+    const size_t most = planes > 1 ? ROWS : f->is_halved ? ROWS_HALVED : ROWS_MAX;
     for (; r + most <= rows; r += most) tile(f, planes, y, y_stride, x, r, p, most, vectors, cols);
     for (; r + 2 <= rows; r += 2) tile(f, planes, y, y_stride, x, r, p, 2, vectors, cols);
     for (; r < rows; r++) tile(f, planes, y, y_stride, x, r, p, 1, vectors, cols);
+}
+
+/* Sixteen columns, or the last, by themselves. */
+INLINE void sixteen(const form *f, int planes, float *y, const ph_qrows *row, const desk *t, const uint8_t *w,
+                    size_t w_stride, size_t cols) {
+    if (f->line)
+        lines(f, planes, y, row, t, w, w_stride, cols);
+    else
+        stream(f, planes, y, row, w, w_stride, cols);
+}
+
+INLINE void few(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, const uint8_t *w,
+                size_t w_stride, size_t rows, size_t cols, void *scratch) {
+    for (size_t r = 0; r < rows; r++) {
+        ph_qrows row = ph_qrows_from(x, r);
+        desk     t;
+        if (f->line) set_desk(f, &t, &row, scratch);
+        for (size_t c = 0; c < cols; c += LANES) {
+            if (cols - c < LANES)
+                sixteen(f, planes, &y[r * y_stride + c], &row, &t, w + c * w_stride, w_stride, cols - c);
+            else
+                sixteen(f, planes, &y[r * y_stride + c], &row, &t, w + c * w_stride, w_stride, LANES);
+        }
+    }
 }
 
 INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, const uint8_t *w,
                 size_t w_stride, size_t rows, size_t cols, packed *p) {
     size_t parts = x->k / PART;
     if (rows < FEW) {
-        for (size_t c = 0; c < cols; c += LANES)
-            for (size_t r = 0; r < rows; r++) {
-                ph_qrows row = ph_qrows_from(x, r);
-                stream(f, planes, &y[r * y_stride + c], &row, w + c * w_stride, w_stride,
-                       cols - c < LANES ? cols - c : LANES);
-            }
+        few(f, planes, y, y_stride, x, w, w_stride, rows, cols, p);
         return;
     }
     for (size_t c = 0; c < cols; c += VECTORS * LANES) {
@@ -269,11 +373,12 @@ INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_q
     }
 }
 
-#define DOT(T, elements, bytes, halved, min, zero, nibbles, head, scales)                                    \
+#define DOT(T, elements, bytes, span, halved, min, zero, nibbles, heads, head, scales, line)                 \
     static void dot_##T(float *restrict y, size_t      y_stride, const ph_qrows *restrict x,                 \
                         const void *restrict w, size_t w_stride, size_t rows, size_t cols,                   \
                         void *restrict scratch) {                                                            \
-        const form f = {elements, bytes, halved, min, zero, nibbles, bytes_##T, head, scales};               \
+        const form f = {elements, bytes,     span,  halved, min,    zero,                                    \
+                        nibbles,  bytes_##T, heads, head,   scales, line};                                   \
         if (x->lo)                                                                                           \
             dot(&f, 2, y, y_stride, x, w, w_stride, rows, cols, scratch);                                    \
         else                                                                                                 \

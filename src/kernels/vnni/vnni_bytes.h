@@ -187,7 +187,7 @@ INLINE void bytes_strip(int planes, float *y, size_t y_stride, const plane_pair 
 
 /* n elements of up to sixteen columns. */
 INLINE void bytes_pack(__m512i *out, const uint8_t *w, size_t w_stride, size_t n, size_t cols) {
-    const form f = {.elements = PART, .bytes = PART, .bytes_of = bytes_I8};
+    const form f = {.elements = PART, .bytes = PART, .span = 1, .bytes_of = bytes_I8};
     for (size_t i = 0; i < n; i += PART, out += 8) {
         __m512i v[8];
         pairs(&f, v, w + i, w_stride, cols, 0);
