@@ -26,11 +26,10 @@
  * Trust.  A plug-in is your code: it runs in the process, with the process's rights, and a fault in it is a
  * fault of the process.  None is ever loaded because a model, a folder or the environment names it.
  *
- * Memory.  Arrays are dense, in C order, 64-byte aligned unless they are the model's own constants, which
- * have the alignment of their element.  They are borrowed for the call: inputs may only be read, outputs are
- * written whole and never overlap an input or each other.  eval should allocate nothing: what it needs beside
- * them is what `scratch` asked for, which the plan counts.  No function here takes or gives ownership of
- * anything.
+ * Memory.  Arrays are dense, in C order, aligned to the size of their element, and borrowed for the call:
+ * inputs may only be read, outputs are written whole and never overlap an input or each other.  eval should
+ * allocate nothing: what it needs beside them is what `scratch` asked for, which the plan counts.  No
+ * function here takes or gives ownership of anything.
  *
  * Numbers.  Graphs compute in f32: an f16, bf16 or f64 of the model reaches an operator as f32, and outputs
  * of floats are f32.  Whole numbers and booleans are what they are.

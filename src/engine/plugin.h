@@ -23,7 +23,7 @@ typedef struct ph_plugins {
  * Errors: PH_EPATH no such file; PH_EMACHINE it is no library, cut short, or what it needs is not here;
  * PH_EFORMAT no entry; PH_ELIMIT more than PH_PLUGINS_MAX; those of ph_user_ops_add; each with the path. */
 ph_rc ph_plugins_open(ph_plugins *p, const char *const *path, size_t n, ph_err *err);
-/* After all graphs that were imported with p->ops.  Accepts a zeroed one. */
+/* After all graphs that were imported with p->ops, and traces of their runs.  Accepts a zeroed one. */
 void ph_plugins_close(ph_plugins *p);
 
 #endif

@@ -354,3 +354,89 @@ void test_plugin_threads(void) {
     CHECK(crowd(0) == 1);
     CHECK(crowd(PINHOLE_OP_THREADS) > 1);
 }
+
+/* ---- memory ---- */
+
+enum { ROW_SCRATCH = 100000, HALVES = 40000 };
+
+static size_t scratch_of_rows(const pinhole_op_node *n, const pinhole_array *in, int n_in,
+                              const pinhole_array *out, int n_out) {
+    int64_t turned = 0, rows = in[0].dim[0];
+    (void)n_in, (void)out, (void)n_out;
+    CHECK(!in[0].data || rows <= ROWS); /* planned without data */
+    n->api->attr_int(n, "turned", &turned);
+    return (size_t)(turned ? ROWS - rows : rows) * ROW_SCRATCH;
+}
+
+/* y = x + the sum of w, through all of the scratch. */
+static int eval_memory(const pinhole_op_node *n, const pinhole_array *in, int n_in, const pinhole_array *out,
+                       int n_out, void *scratch, size_t bytes) {
+    float sum = 0;
+    (void)n, (void)n_in, (void)n_out;
+    for (int64_t i = 0; i < in[1].dim[0]; i++) sum += ((const float *)in[1].data)[i];
+    if (bytes) memset(scratch, 0x3c, bytes);
+    for (int64_t i = 0; i < in[0].dim[0]; i++)
+        ((float *)out[0].data)[i] = ((const float *)in[0].data)[i] + sum;
+    return 0;
+}
+
+static const pinhole_op memory_op = {.domain = "com.test",
+                                     .name = "Memory",
+                                     .since = 1,
+                                     .in_min = 2,
+                                     .in_max = 2,
+                                     .out_min = 1,
+                                     .out_max = 1,
+                                     .infer = infer_same,
+                                     .eval = eval_memory,
+                                     .scratch = scratch_of_rows};
+
+static ph_graph *memory_graph(const ph_op *op, const uint16_t *w, int turned) {
+    ph_graph     *g;
+    const ph_attr attr = PH_INT("turned", 1);
+    CHECK(!ph_graph_open(&g, "g", NULL));
+    int in[2] = {ph_graph_input(g, "x", PH_F32, ph_shape_of(1, ph_dim_sym(PH_SYM_N)))};
+    in[1] = ph_graph_weight(g, "w", ph_shape_of(1, ph_dim_of(HALVES)),
+                            ph_storage_of(PH_F16, w, 2 * HALVES, 2 * HALVES));
+    ph_graph_output(g, ph_graph_node_of(g, op, 1, in, 2, &attr, turned, "made"), "y");
+    CHECK(!ph_graph_finish(g, NULL));
+    return g;
+}
+
+static ph_rc run_rows(eh_run *r, int64_t n, float *y, ph_err *err) {
+    ph_run_state state;
+    ph_syms      syms = eh_syms(0, 0, 0, 0, n);
+    float       *x = at(r, "x");
+    for (int64_t i = 0; i < n; i++) x[i] = (float)i;
+    ph_rc rc = r->engine->def->run(r->program, &syms, NULL, &state, err);
+    if (!rc) memcpy(y, at(r, "y"), (size_t)n * sizeof *y);
+    return rc;
+}
+
+/* Its scratch, and a weight that it is given as floats, are in the plan: nothing else is written, and what
+ * would be more than was planned for is an error. */
+void test_plugin_memory(void) {
+    static uint16_t        w[HALVES];
+    const pinhole_op_table t = {PINHOLE_OP_ABI, sizeof memory_op, sizeof t, "test", "1", &memory_op, 1};
+    ph_user_ops           *u = NULL;
+    ph_err                 err = {0};
+    ph_syms                most = eh_syms(0, 0, 0, 0, ROWS);
+    float                  y[ROWS];
+    w[7] = 0x4000; /* 2 */
+    CHECK(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &t, "test.so", &err));
+    for (int turned = 0; turned < 2; turned++) {
+        eh_run    r;
+        ph_graph *g = memory_graph(ph_user_op_find(u, "com.test", "Memory", 1, NULL), w, turned);
+        if (eh_open(&r, g, 2, 0, most, NULL, 0) && eh_bind(&r, most, NULL)) {
+            CHECK(turned || (r.bytes > ROWS * ROW_SCRATCH + HALVES * 4 && r.bytes < 2 * ROWS * ROW_SCRATCH));
+            CHECK_SAY(!run_rows(&r, ROWS, y, &err) && y[ROWS - 1] == ROWS - 1 + 2, "%s", err.msg);
+            ph_rc rc = run_rows(&r, 3, y, &err);
+            CHECK_SAY(turned ? rc == PH_ELIMIT : !rc && y[1] == 3, "%s", err.msg);
+            CHECK(!turned || strstr(err.msg, "asks for 3000000 bytes of scratch, more than was planned for"));
+            CHECK(eh_guards_stand(&r));
+        }
+        eh_close(&r);
+        ph_graph_close(g);
+    }
+    ph_user_ops_close(u);
+}
