@@ -73,9 +73,10 @@ $(BUILD)/libpinhole.a: $(call obj,$(LIB))
 	@rm -f $@
 	$(AR) rcs $@ $^
 # Only what the public headers declare leaves the shared library.
+# What pinhole_op.h declares, plug-ins define.
 $(BUILD)/exports.map: $(API) tools/exports.sh
 	@mkdir -p $(@D)
-	CC="$(CC)" tools/exports.sh $(API) > $@
+	CC="$(CC)" tools/exports.sh $(filter-out include/pinhole_op.h,$(API)) > $@
 $(BUILD)/libpinhole.so: $(call obj,$(LIB)) $(BUILD)/exports.map
 	$(CC) $(SAN) -shared -Wl,-soname,libpinhole.so.$(SOVER) -Wl,--version-script=$(BUILD)/exports.map \
 	    -o $@ $(filter %.o,$^) $(LDLIBS)
@@ -103,6 +104,13 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 objects: $(call obj,$(LIB) $(CLI) $(CHECK) $(wildcard tests/unit/*/*.c)) ## every object: with CC=clang WERROR=-Werror, a check
+
+# A stranger's build of a plug-in: the public header, and nothing else of ours.
+examples: $(BUILD)/examples/adapter_dispatch.so ## the example of a plug-in (--plugin), built with its header alone
+$(BUILD)/examples/adapter_dispatch.so: examples/plugin/adapter_dispatch.c include/pinhole_op.h examples/plugin/Makefile
+	@mkdir -p $(@D)
+	$(MAKE) --no-print-directory -s -B -C examples/plugin CC="$(CC)" CFLAGS="-O2 -Wall -Wextra $(WERROR)" \
+	    INCLUDE="-I$(CURDIR)/include" OUT="$(abspath $@)"
 
 run: ## set up, build, and ask the built-in model about a picture
 	@tools/setup.sh
@@ -247,6 +255,6 @@ clean: ## remove $(BUILD)
 	rm -rf $(BUILD)
 
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*/*/src/*' 2>/dev/null)
-.PHONY: FORCE all help build libraries-there objects openvino ort run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
+.PHONY: FORCE all help build libraries-there objects openvino ort examples run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
         check test asan tsan arm64-check fuzz fuzz-lib fuzz-programs flow test-real test-system soak bench mutate \
         check-style format format-check install uninstall clean

@@ -38,6 +38,8 @@
 #ifndef PINHOLE_H
 #define PINHOLE_H
 
+#include "pinhole_op.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -378,6 +380,71 @@ int pinhole_prepare(const pinhole_model *model, const void *bytes, size_t n,
 int  pinhole_measure(const pinhole_model *model, const void *bytes, size_t n,
                      const pinhole_picture_options *options, pinhole_tiles **tiles, pinhole_error *error);
 void pinhole_tiles_close(pinhole_tiles *tiles);
+
+/* ---- plug-ins: operators of your own (pinhole_op.h) ---- */
+
+typedef struct pinhole_plugins pinhole_plugins;
+
+/* Load the shared libraries paths[n_paths].  They are your code: they run in this process, with its rights. A
+ * path without a slash is a file of the current folder, never one that the system's loader would look for.
+ * Errors: EPATH no such file; EMACHINE it is no library, cut short, or what it needs is not here; EFORMAT,
+ * EUNSUP it is no plug-in, or of another version of the interface; EMISMATCH an operator that may not be a
+ * plug-in's, or that two have; ENOMEM.  Any thread. */
+int  pinhole_plugins_open(pinhole_plugins **plugins, const char *const *paths, size_t n_paths,
+                          pinhole_error *error);
+void pinhole_plugins_close(
+    pinhole_plugins *plugins); /* models that use them keep them until their own close */
+
+typedef struct pinhole_operator {
+    size_t      size;                           /* sizeof(pinhole_operator) */
+    const char *domain, *name;                  /* "com.acme", "Gate" */
+    int         since;                          /* version of the domain */
+    const char *plugin, *plugin_version, *path; /* "acme", "1.0", as it was given */
+} pinhole_operator;
+
+/* Operator i, from 0 on, of all plug-ins together; texts live as long as the plug-ins.  1: there is one; 0: i
+ * is past the last; negative: a code.  Any thread. */
+int pinhole_plugins_operator(const pinhole_plugins *plugins, size_t i, pinhole_operator *out,
+                             pinhole_error *error);
+
+/* ---- ONNX models by themselves ---- */
+
+typedef struct pinhole_onnx pinhole_onnx;
+
+typedef struct pinhole_onnx_options {
+    size_t           size;    /* sizeof(pinhole_onnx_options) */
+    int              threads; /* workers, the calling thread included; 0: as many as processors */
+    pinhole_plugins *plugins; /* NULL: none.  Kept until the model is closed */
+    const char      *isa;     /* instruction set at most; NULL: the best */
+} pinhole_onnx_options;
+
+/* Open an .onnx file for the native engine (docs/reference/onnx.md says what is read); its weights are
+ * mapped, and it must stay as it is until the close.  options NULL: the defaults. Errors: EPATH; EFORMAT,
+ * ELIMIT, EMISMATCH a bad model; EUNSUP an operator that is not there, named with its node; EUSAGE; ENOMEM.
+ * Any thread; one at a time may use the handle. */
+int  pinhole_onnx_open(pinhole_onnx **model, const char *path, const pinhole_onnx_options *options,
+                       pinhole_error *error);
+void pinhole_onnx_close(pinhole_onnx *model);
+
+/* An input or output by its name in the model. */
+typedef struct pinhole_named_array {
+    const char   *name;
+    pinhole_array array; /* data in C order */
+} pinhole_named_array;
+
+/* What the model declares: input (is_output 0) or output i, from 0 on.  The name lives as long as the model;
+ * a dimension that only a run knows is -1; data is NULL; a type that is not taken is PINHOLE_NONE.  1: there
+ * is one; 0: i is past the last; negative: a code. */
+int pinhole_onnx_io(const pinhole_onnx *model, int is_output, size_t i, pinhole_named_array *out,
+                    pinhole_error *error);
+
+/* Run it.  in[n_in]: every input of the model, with its data, type and dimensions, borrowed for the call.
+ * out[n_out]: which outputs are wanted, by name; each array is filled, and its data live until the next run
+ * or the close.  A run of the same dimensions as the one before allocates nothing; others lay the memory out
+ * anew. Errors: EMISMATCH an input that is missing, of another type, or whose dimensions do not go together;
+ * EUSAGE a name that is none; what an operator says of its numbers, a plug-in's too; ENOMEM. */
+int pinhole_onnx_run(pinhole_onnx *model, const pinhole_named_array *in, size_t n_in,
+                     pinhole_named_array *out, size_t n_out, pinhole_error *error);
 
 #ifdef __cplusplus
 }

@@ -102,9 +102,12 @@ static void print_text(json_t *o) {
     print_rows(json_object_get(o, "engines"));
     printf("execution providers of ort for whole ONNX files (verify --engine ort)\n");
     print_rows(json_object_get(o, "providers"));
+    if (!json_object_get(o, "plugins")) return;
+    printf("plug-ins, whose operators native runs\n");
+    ph_cli_print_plugins(json_object_get(o, "plugins"));
 }
 
-ph_rc ph_cli_engines(int is_json, ph_err *err) {
+ph_rc ph_cli_engines(int is_json, const ph_plugins *plugins, ph_err *err) {
     unsigned features;
     PH_TRY(ph_kernels_features(getenv("PINHOLE_ISA"), &features, err));
     json_t *o = json_pack("{s[]}", "engines");
@@ -112,6 +115,7 @@ ph_rc ph_cli_engines(int is_json, ph_err *err) {
     add_table(json_object_get(o, "engines"), features);
     add_ort(o);
     add_openvino(o);
+    if (plugins->n) json_object_set_new(o, "plugins", ph_cli_plugins_json(plugins));
     ph_cli_print_list(o, is_json, print_text);
     return PH_OK;
 }

@@ -123,10 +123,36 @@ static ph_rc plan(job *j, ph_err *err) {
     return PH_OK;
 }
 
+/* Nodes of this operator. */
+static size_t count_nodes(const ph_graph *g, const ph_user *o) {
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) n += g->node[i].op == &o->op;
+    return n;
+}
+
+static void print_user(const job *j) {
+    for (size_t i = 0; i < ph_user_op_count(j->how->user); i++) {
+        const ph_user *o = ph_user_op_at(j->how->user, i);
+        size_t         n = count_nodes(j->g.graph, o);
+        if (n) printf("  plug-in      %s: %s, %zu node%s\n", o->lib->name, o->full, n, n == 1 ? "" : "s");
+    }
+}
+
+static json_t *user_json(const job *j) {
+    json_t *all = json_object();
+    for (size_t i = 0; j->g.graph && i < ph_user_op_count(j->how->user); i++) {
+        const ph_user *o = ph_user_op_at(j->how->user, i);
+        size_t         n = count_nodes(j->g.graph, o);
+        if (n) json_object_set_new(all, o->full, json_integer((json_int_t)n));
+    }
+    return all;
+}
+
 static void print_plan(const job *j) {
     const ph_memory *m = &j->memory;
     char             shown[PH_CLI_SHOWN];
     printf("  graph        %zu node%s of ours\n", j->n_after, j->n_after == 1 ? "" : "s");
+    print_user(j);
     for (int i = 0; i < PH_N_SYMS; i++)
         if (j->g.symbol[i])
             printf("  axis         %c is '%s', planned as %" PRId64 " (--axis)\n", ph_sym_letters[i],
@@ -173,6 +199,7 @@ static void print_json(const job *j, const char *fault) {
     json_object_set_new(o, "fits",
                         j->bytes_known && j->how->budget ? json_boolean(j->memory.total <= j->how->budget)
                                                          : json_null());
+    if (j->how->user) json_object_set_new(o, "plugin_nodes", user_json(j));
     if (fault) json_object_set_new(o, "fault", ph_cli_text_json(fault, strlen(fault)));
     ph_cli_print_json(o);
 }
@@ -196,7 +223,7 @@ static ph_rc with_numbers(job *j, ph_onnx_import_how *how) {
 }
 
 static ph_rc work(job *j, ph_err *err) {
-    ph_onnx_import_how how = {.kernels = &j->kernels};
+    ph_onnx_import_how how = {.kernels = &j->kernels, .user = j->how->user};
     PH_TRY(ph_kernels_features(getenv("PINHOLE_ISA"), &j->features, err));
     ph_kernels_init(&j->kernels, j->features);
     PH_TRY(ph_onnx_open(&j->file, j->how->path, err));

@@ -9,8 +9,9 @@
 #include <string.h>
 
 typedef struct job {
-    ph_deploy d;
-    int       is_json;
+    ph_deploy      d;
+    ph_cli_plugins plugins;
+    int            is_json;
 } job;
 
 static void print_part(const ph_deploy_part *p) {
@@ -59,7 +60,8 @@ static ph_rc work(job *j, const ph_texts *files, ph_err *err) {
     unsigned   features;
     PH_TRY(ph_kernels_features(getenv("PINHOLE_ISA"), &features, err));
     ph_kernels_init(&kernels, features);
-    PH_TRY(ph_deploy_open(&j->d, files->at, files->n, &kernels, err));
+    PH_TRY(ph_cli_plugins_open(&j->plugins, err));
+    PH_TRY(ph_deploy_open(&j->d, files->at, files->n, &kernels, j->plugins.opened.ops, err));
     if (j->is_json) {
         json_t *parts = json_array();
         for (size_t i = 0; i < j->d.n; i++) json_array_append_new(parts, part_json(&j->d.part[i]));
@@ -78,24 +80,28 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {0},
     };
     int        is_over;
-    ph_options o = {.group = {own}, .n_groups = 1};
+    ph_option  plugin[2];
+    ph_options o = {.group = {own, plugin}, .n_groups = 2};
+    ph_cli_plugin_option(&j.plugins, plugin);
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (!o.rest.n) return PH_FAIL(err, PH_EUSAGE, "give one or more ONNX files");
     ph_rc rc = work(&j, &o.rest, err);
     ph_deploy_close(&j.d);
+    ph_cli_plugins_close(&j.plugins);
     return rc;
 }
 
 const ph_command ph_command_check = {
     .name = "check",
     .summary = "opsets, modalities, dynamic axes, cuts: can these ONNX models be deployed together",
-    .usage = "M.onnx ...",
+    .usage = "M.onnx ... [--plugin FILE]",
     .about = "Each part by itself: its opsets, operators that are not there, dynamic axes of its inputs, "
              "values at which it can\n"
              "be cut between modalities. Together: opsets that differ, and types and shapes where an output "
              "of one is an input\n"
-             "of another by name. A file that cannot be read: status 3; one that cannot be deployed: 1.\n\n"
+             "of another by name. Operators of --plugin count as there, and are told of. A file that cannot "
+             "be read: status 3; one that cannot be deployed: 1.\n\n"
              "  pinhole check vision.onnx language.onnx",
     .run = run,
 };

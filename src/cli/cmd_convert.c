@@ -93,9 +93,10 @@ static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, c
 
 /* What only ONNX files have. */
 typedef struct onnx_words {
-    const char *part, *external;
-    int         opset, is_widened, is_ours, inject; /* inject: a layer; -1: none */
-    double      alpha;
+    const char    *part, *external;
+    int            opset, is_widened, is_ours, inject; /* inject: a layer; -1: none */
+    double         alpha;
+    ph_cli_plugins plugins;
 } onnx_words;
 
 static void report_onnx(const ph_convert_onnx_report *r, int is_json) {
@@ -121,7 +122,7 @@ static void report_onnx(const ph_convert_onnx_report *r, int is_json) {
         json_decref(list);
 }
 
-static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int has_threads, int is_json, ph_err *err) {
+static ph_rc to_onnx(const ph_convert *c, onnx_words *w, int has_threads, int is_json, ph_err *err) {
     ph_convert_onnx        x = {.in = c->in, .mmproj = c->mmproj, .out = c->out, .part = w->part};
     ph_convert_onnx_report r;
     x.external = PH_ONNX_EXTERNAL_AUTO;
@@ -146,9 +147,12 @@ static ph_rc to_onnx(const ph_convert *c, const onnx_words *w, int has_threads, 
     if (has_threads)
         return PH_FAIL(err, PH_EUSAGE,
                        "--threads goes with the other formats: an ONNX file is written by one worker");
-    PH_TRY(ph_convert_onnx_run(&x, &r, err));
-    report_onnx(&r, is_json);
-    return PH_OK;
+    PH_TRY(ph_cli_plugins_open(&w->plugins, err));
+    x.user = w->plugins.opened.ops;
+    ph_rc rc = ph_convert_onnx_run(&x, &r, err);
+    if (!rc) report_onnx(&r, is_json);
+    ph_cli_plugins_close(&w->plugins);
+    return rc;
 }
 
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
@@ -194,7 +198,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
           {0},
     };
     c.shard_bytes = PH_CLI_SHARD_BYTES;
-    ph_options o = {.group = {own}, .n_groups = 1};
+    ph_option  plugin[2];
+    ph_options o = {.group = {own, plugin}, .n_groups = 2};
+    ph_cli_plugin_option(&words.plugins, plugin);
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n != 1 || !c.out)
@@ -204,10 +210,11 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     PH_TRY(read_words(&c, &types, to, dtype, err));
     PH_TRY(ph_cli_convert_names(&c, names, err));
     if (!strcmp(to, "onnx")) return to_onnx(&c, &words, threads > 0, is_json, err);
-    if (words.part || words.external || words.opset || words.is_widened || words.is_ours || words.inject >= 0)
+    if (words.part || words.external || words.opset || words.is_widened || words.is_ours ||
+        words.inject >= 0 || words.plugins.path.n)
         return PH_FAIL(
             err, PH_EUSAGE,
-            "--part, --opset, --external, --widen, --inject and --own-operators go with --to onnx");
+            "--part, --opset, --external, --widen, --inject, --own-operators and --plugin go with --to onnx");
     PH_TRY(ph_cli_convert_shards(&c, err));
     PH_TRY(ph_convert_run(&c, &report, err));
     ph_cli_convert_report(&c, &report, is_json);

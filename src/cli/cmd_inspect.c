@@ -24,6 +24,7 @@ typedef struct job {
     int            has_kept, is_same;
     char           differs[160];
     int            image_tokens; /* of the planned picture; 0: it takes none */
+    ph_cli_plugins plugins;
 } job;
 
 static void bytes(char out[32], size_t n) {
@@ -258,8 +259,8 @@ static ph_rc count_tokens(job *j, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc inspect_onnx(const job *j, ph_err *err) {
-    const ph_cli_onnx         how = {.path = j->cli.model,
+static ph_rc inspect_onnx(job *j, ph_err *err) {
+    ph_cli_onnx               how = {.path = j->cli.model,
                                      .axes = j->axes,
                                      .budget = j->budget,
                                      .is_json = j->cli.is_json,
@@ -276,6 +277,8 @@ static ph_rc inspect_onnx(const job *j, ph_err *err) {
         return PH_FAIL(err, PH_EUSAGE,
                        "of an ONNX file there is one graph, with --dot; --svg, --graph and --tensors are for "
                        "other models");
+    PH_TRY(ph_cli_plugins_open(&j->plugins, err));
+    how.user = j->plugins.opened.ops;
     return ph_cli_inspect_onnx(&how, err);
 }
 
@@ -321,7 +324,8 @@ static ph_rc work(job *j, ph_err *err) {
     PH_TRY(read_pipeline(j, err));
     PH_TRY(ph_cli_settle(&j->cli, err));
     if (ph_cli_is_onnx(j->cli.model)) return inspect_onnx(j, err);
-    if (j->axes) return PH_FAIL(err, PH_EUSAGE, "--axis is for ONNX files");
+    if (j->axes || j->plugins.path.n)
+        return PH_FAIL(err, PH_EUSAGE, "%s is for ONNX files", j->axes ? "--axis" : "--plugin");
     j->cli.is_shown_only = 1;
     PH_TRY(ph_cli_open_model(&j->cli, err));
     if (j->is_graph || j->is_svg || j->graph) return print_graph(j, err);
@@ -341,9 +345,16 @@ static ph_rc work(job *j, ph_err *err) {
     return judge(j, err);
 }
 
+static ph_rc list_engines(job *j, ph_err *err) {
+    PH_TRY(ph_cli_plugins_open(&j->plugins, err));
+    ph_rc rc = ph_cli_engines(j->cli.is_json, &j->plugins.opened, err);
+    ph_cli_plugins_close(&j->plugins);
+    return rc;
+}
+
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
-    ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX];
+    ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], plugin[2];
     const ph_option own[] = {
         {"--memory", 0, "SIZE", "say whether it fits: 1.8GB, 512MiB; exit 1 if not", PH_OPTION_SIZE,
          &j.budget},
@@ -362,8 +373,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--known", 0, NULL, "no model: what this program knows (families, block types, tokenizers ...)",
          PH_OPTION_FLAG, &j.is_known},
         {"--engines", 0, NULL,
-         "no model: engines and execution providers, which are here, and why others are not", PH_OPTION_FLAG,
-         &j.is_engines},
+         "no model: engines, execution providers and --plugin's, which are here, and why others are not",
+         PH_OPTION_FLAG, &j.is_engines},
         {"--tensors", 0, NULL, "list the tensors", PH_OPTION_FLAG, &j.shows_tensors},
         {"--dot", 0, NULL, "print a graph for Graphviz instead: pipe it to `dot -Tsvg`", PH_OPTION_FLAG,
          &j.is_graph},
@@ -377,7 +388,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
     ph_cli_leave_out(session, "--memory-budget"); /* --memory is */
-    ph_options o = {.group = {own, model, session}, .n_groups = 3};
+    ph_cli_plugin_option(&j.plugins, plugin);
+    ph_options o = {.group = {own, plugin, model, session}, .n_groups = 4};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if ((j.is_known || j.is_engines) && (o.rest.n || j.cli.model))
@@ -385,20 +397,23 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
                        j.is_known ? "--known" : "--engines");
     if (j.is_known && j.is_engines)
         return PH_FAIL(err, PH_EUSAGE, "--known and --engines are two lists: one at a time");
-    if (j.is_engines) return ph_cli_engines(j.cli.is_json, err);
+    if (j.is_engines) return list_engines(&j, err);
+    if (j.is_known && j.plugins.path.n)
+        return PH_FAIL(err, PH_EUSAGE, "--plugin goes with --engines, or an ONNX file, not with --known");
     if (j.is_known) return ph_cli_known(j.cli.is_json, err);
     if (o.rest.n > 1 || (o.rest.n && j.cli.model))
         return PH_FAIL(err, PH_EUSAGE, "one model is inspected at a time");
     if (o.rest.n) j.cli.model = o.rest.at[0];
     ph_rc rc = work(&j, err);
     ph_cli_close(&j.cli);
+    ph_cli_plugins_close(&j.plugins);
     return rc;
 }
 
 const ph_command ph_command_inspect = {
     .name = "inspect",
     .summary = "what is in a model, which memory it needs, will it fit",
-    .usage = "[MODEL] [--memory SIZE] | --known | --engines",
+    .usage = "[MODEL] [--memory SIZE] [--plugin FILE] | --known | --engines [--plugin FILE]",
     .about = "Opens a model's tables, builds and checks its graphs against the weights, and adds up what "
              "answering would\n"
              "hold at its peak, by kind. No weight is read, but of a bundle without --trust. The load that "
@@ -407,6 +422,7 @@ const ph_command ph_command_inspect = {
              "stands beside it.\n\n"
              "  pinhole inspect SmolVLM-256M/ --memory 1.8GB -c 2048\n"
              "  pinhole inspect vision.onnx --axis batch=4\n"
+             "  pinhole inspect own.onnx --plugin ./acme.so\n"
              "  pinhole inspect --graph vision --svg > vision.svg",
     .run = run,
 };

@@ -15,6 +15,7 @@ typedef struct job {
     const char       *kv, *unfuse, *root;
     ph_texts          eps;
     ph_cli_parts      engines;
+    ph_cli_plugins    plugins;
     int               is_json, is_verbose;
 } job;
 
@@ -103,6 +104,8 @@ static ph_rc verify(job *j, const char *path, ph_err *err) {
     for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--) root[n - 1] = 0;
     j->root = root;
     PH_TRY(settle(j, err));
+    PH_TRY(ph_cli_plugins_open(&j->plugins, err));
+    j->how.user = j->plugins.opened.ops;
     ph_rc rc = ph_verify(path, &j->how, print, j, &sum, err);
     if (rc && rc != PH_EVERDICT) return rc;
     if (j->is_json)
@@ -148,11 +151,15 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--json", 0, NULL, "one JSON object a case, then one with the sums", PH_OPTION_FLAG, &j.is_json},
         {0},
     };
-    ph_options o = {.group = {own}, .n_groups = 1};
+    ph_option  plugin[2];
+    ph_options o = {.group = {own, plugin}, .n_groups = 2};
+    ph_cli_plugin_option(&j.plugins, plugin);
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n != 1) return PH_FAIL(err, PH_EUSAGE, "give one folder of reference cases");
-    return verify(&j, o.rest.at[0], err);
+    ph_rc rc = verify(&j, o.rest.at[0], err);
+    ph_cli_plugins_close(&j.plugins);
+    return rc;
 }
 
 const ph_command ph_command_verify = {

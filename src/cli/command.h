@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "engine/plugin.h"
 #include "flow/flow.h"
 #include "video/video.h"
 
@@ -180,15 +181,29 @@ void ph_cli_video_pictures(const ph_video *v, const char *name, ph_picture *out)
  * engines, instruction sets.  Errors: PH_EUSAGE, PH_EMACHINE of PINHOLE_ISA. */
 ph_rc ph_cli_known(int is_json, ph_err *err);
 
-/* Engines and execution providers, which are here, and why others are not.  Errors: PH_EUSAGE, PH_EMACHINE of
- * PINHOLE_ISA; what is absent is no error. */
-ph_rc ph_cli_engines(int is_json, ph_err *err);
+/* Engines, execution providers and plug-ins, which are here, and why others are not.  Errors: PH_EUSAGE,
+ * PH_EMACHINE of PINHOLE_ISA; what is absent is no error. */
+ph_rc ph_cli_engines(int is_json, const ph_plugins *plugins, ph_err *err);
+
+/* --plugin (cli_plugin.c), of the commands that read ONNX models: a group of one row, what it names loaded,
+ * and unloaded after the last graph.  Errors: those of ph_plugins_open. */
+typedef struct ph_cli_plugins {
+    ph_texts   path;
+    ph_plugins opened;
+} ph_cli_plugins;
+void  ph_cli_plugin_option(ph_cli_plugins *p, ph_option rows[2]);
+ph_rc ph_cli_plugins_open(ph_cli_plugins *p, ph_err *err);
+void  ph_cli_plugins_close(ph_cli_plugins *p); /* accepts one that nothing was loaded into */
+/* A listing of them, as one array; as text. */
+json_t *ph_cli_plugins_json(const ph_plugins *p);
+void    ph_cli_print_plugins(const json_t *plugins);
 
 /* `inspect` of an ONNX file (cli_onnx.c). */
 typedef struct ph_cli_onnx {
-    const char *path, *axes; /* "batch=4,sequence=16" or NULL */
-    uint64_t    budget;      /* 0: none */
-    int         is_json, is_graph, threads;
+    const char        *path, *axes; /* "batch=4,sequence=16" or NULL */
+    uint64_t           budget;      /* 0: none */
+    int                is_json, is_graph, threads;
+    const ph_user_ops *user; /* of plug-ins; or NULL */
 } ph_cli_onnx;
 int   ph_cli_is_onnx(const char *path); /* by content, or by the name of a file that is damaged */
 ph_rc ph_cli_inspect_onnx(const ph_cli_onnx *how, ph_err *err);

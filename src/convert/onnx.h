@@ -7,6 +7,7 @@
 #define PH_CONVERT_ONNX_H
 
 #include "graph/onnx/onnx_out.h"
+#include "graph/user.h"
 
 enum { PH_CONVERT_PARTS_MAX = 4 };
 
@@ -19,6 +20,7 @@ typedef struct ph_convert_onnx {
     int                injects; /* 1: pooled features at this layer of the language part, so much of them */
     int                inject_layer;
     double             inject_alpha;
+    const ph_user_ops *user; /* operators of plug-ins in an ONNX file; or NULL */
 } ph_convert_onnx;
 
 typedef struct ph_convert_onnx_report {

@@ -121,7 +121,7 @@ static ph_rc convert_onnx(const ph_convert_onnx *c, const ph_onnx *file, ph_conv
     ph_onnx_graph      g;
     ph_onnx_export_how how = c->how;
     ph_kernels_init(&kernels, 0);
-    const ph_onnx_import_how in = {.kernels = &kernels};
+    const ph_onnx_import_how in = {.kernels = &kernels, .user = c->user};
     PH_TRY(ph_onnx_import(&g, file, &in, err));
     how.symbol = g.symbol;
     ph_rc rc = write_part(c, g.graph, file, c->out, &how, r, err);
@@ -146,6 +146,9 @@ ph_rc ph_convert_onnx_run(const ph_convert_onnx *c, ph_convert_onnx_report *repo
         ph_onnx_close(&file);
         return rc;
     }
+    if (c->user)
+        return PH_FAIL(err, PH_EUSAGE, "%.160s is no ONNX file: --plugin is for operators of ONNX files",
+                       c->in);
     PH_TRY(ph_model_open(&m, c->in, &options, err));
     ph_rc rc = convert_model(c, m, report, err);
     ph_model_close(m);

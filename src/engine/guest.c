@@ -2,13 +2,15 @@
 #include "engine/guest.h"
 
 #include "base/mem.h"
-#include "graph/op.h"
+#include "graph/user.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int ph_guest_supports(const ph_graph *g, int node) {
     static const ph_onnx_export_how how = PH_GUEST_EXPORT_HOW;
+    if (node >= 0 && (size_t)node < g->n_nodes && g->node[node].op->user)
+        return 0; /* only we have the plug-in */
     return !ph_onnx_export_try(g, node, &how, NULL);
 }
 
@@ -22,6 +24,18 @@ static ph_rc check_states(const ph_graph *g, const char *engine, ph_err *err) {
                 "graph '%s' keeps the state '%s' from run to run, and parts on engine %s begin anew "
                 "with each: leave it to native (--engine vision=%s)",
                 g->name, g->value[i].name, engine, engine);
+    return PH_OK;
+}
+
+/* A library of its own may have such an operator; whether it is the same one we cannot know. */
+static ph_rc check_operators(const ph_graph *g, const char *engine, ph_err *err) {
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (g->node[i].op->user)
+            return PH_FAIL(
+                err, PH_EUNSUP,
+                "graph '%s': node '%.60s' is %.80s of plug-in %.40s, which engine %s does not have: leave "
+                "the part to native",
+                g->name, g->node[i].name, g->node[i].op->name, g->node[i].op->user->lib->name, engine);
     return PH_OK;
 }
 
@@ -89,6 +103,7 @@ static ph_rc list_ports(ph_guest *p, const ph_compile *how, ph_err *err) {
 ph_rc ph_guest_begin(ph_guest *p, ph_engine *e, const ph_graph *graph, const ph_compile *how, ph_err *err) {
     p->base = (ph_program){.engine = e, .graph = graph, .max = how->max};
     PH_TRY(check_states(graph, e->def->name, err));
+    PH_TRY(check_operators(graph, e->def->name, err));
     PH_TRY(keep_taps(p, how, err));
     PH_TRY(list_ports(p, how, err));
     return ph_engine_weigh(graph, &p->weights, err);

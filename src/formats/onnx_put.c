@@ -9,6 +9,7 @@ void ph_onnx_writer_close(ph_onnx_writer *w) {
     ph_pbw_close(&w->values);
     ph_pbw_close(&w->props);
     free(w->weight);
+    free(w->others);
     *w = (ph_onnx_writer){0};
 }
 
@@ -91,6 +92,21 @@ void ph_onnx_put_weight(ph_onnx_writer *w, const ph_onnx_stored *s) {
         w->weights_max = max;
     }
     w->weight[w->n_weights++] = *s;
+}
+
+void ph_onnx_put_opset(ph_onnx_writer *w, const char *domain, int64_t version) {
+    for (size_t i = 0; i < w->n_others; i++)
+        if (!strcmp(w->others[i].domain, domain)) {
+            if (version > w->others[i].version) w->others[i].version = version;
+            return;
+        }
+    ph_onnx_opset *more = realloc(w->others, (w->n_others + 1) * sizeof *more);
+    if (!more) {
+        w->is_broken = 1;
+        return;
+    }
+    w->others = more;
+    w->others[w->n_others++] = (ph_onnx_opset){.domain = domain, .version = version};
 }
 
 void ph_onnx_put_prop(ph_onnx_writer *w, const char *key, const char *value) {

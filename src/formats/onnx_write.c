@@ -120,8 +120,7 @@ static ph_rc plan_open(plan *p, ph_err *err) {
     ph_pbw_raw(&p->head, name.bytes, name.n);
     ph_pbw_raw(&p->tail, w->values.bytes, w->values.n);
     put_opset(&p->tail, "", w->opset);
-    if (w->has_microsoft) put_opset(&p->tail, "com.microsoft", 1);
-    if (w->has_ours) put_opset(&p->tail, "pinhole", 1);
+    for (size_t i = 0; i < w->n_others; i++) put_opset(&p->tail, w->others[i].domain, w->others[i].version);
     ph_pbw_raw(&p->tail, w->props.bytes, w->props.n);
     int is_broken = w->is_broken || w->nodes.is_broken || w->values.is_broken || w->props.is_broken ||
                     name.is_broken || p->head.is_broken || p->tail.is_broken;

@@ -36,12 +36,12 @@ typedef struct ph_onnx_producer {
 
 typedef struct ph_onnx_writer {
     int64_t         ir_version, opset; /* of ai.onnx */
-    int             has_microsoft;     /* nodes of com.microsoft are there: opset 1 of it is imported */
-    int             has_ours;          /* and of pinhole */
     const char     *graph_name;
     ph_pbw          nodes, values, props; /* fields of GraphProto, of GraphProto, of ModelProto; owned */
     ph_onnx_stored *weight;               /* [n_weights]; owned */
     size_t          n_weights, weights_max, n_nodes;
+    ph_onnx_opset  *others; /* [n_others] of other domains; owned, their names are not */
+    size_t          n_others;
     int             is_broken; /* out of memory */
 } ph_onnx_writer;
 
@@ -51,6 +51,9 @@ void ph_onnx_writer_close(ph_onnx_writer *w); /* accepts a zeroed one */
 void ph_onnx_put_node(ph_onnx_writer *w, const ph_onnx_node *n, const ph_onnx_prop *props, size_t n_props);
 void ph_onnx_put_value(ph_onnx_writer *w, int is_output, const ph_onnx_value *v);
 void ph_onnx_put_weight(ph_onnx_writer *w, const ph_onnx_stored *s);
+/* A domain beside ai.onnx: imported once, in the newest version that was put.  Its name outlives the writer.
+ */
+void ph_onnx_put_opset(ph_onnx_writer *w, const char *domain, int64_t version);
 void ph_onnx_put_prop(ph_onnx_writer *w, const char *key, const char *value); /* of the model */
 
 /* Weights above this many bytes stand beside the model. */

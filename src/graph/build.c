@@ -174,12 +174,53 @@ int ph_graph_constant(ph_graph *g, const char *name, ph_dtype dtype, ph_shape sh
                    .storage = ph_storage_of(dtype, copy, (size_t)count * ph_dtype_bytes(dtype), row)});
 }
 
+static ph_rc copy_texts(ph_graph *g, ph_attr *out, const ph_attr *in) {
+    void *list;
+    PH_TRY(ph_arena_carve(&g->arena, &list, in->n, sizeof *in->texts, &g->err));
+    for (size_t i = 0; i < in->n; i++) {
+        char *text;
+        PH_TRY(ph_arena_copy_text(&g->arena, &text, in->texts[i], strlen(in->texts[i]), &g->err));
+        ((const char **)list)[i] = text;
+    }
+    out->texts = list;
+    return PH_OK;
+}
+
+static ph_rc copy_tensor(ph_graph *g, ph_attr *out, const ph_attr_tensor *in) {
+    void *p, *bytes;
+    PH_TRY(ph_arena_carve(&g->arena, &p, 1, sizeof *in, &g->err));
+    PH_TRY(carve_copy(g, &bytes, in->bytes, in->n_bytes, 1));
+    ph_attr_tensor *t = p;
+    *t = *in;
+    t->bytes = bytes;
+    out->tensor = t;
+    return PH_OK;
+}
+
+static int has_value(const ph_attr *a) {
+    switch (a->type) {
+    case PH_ATTR_TEXT:
+        return a->text != NULL;
+    case PH_ATTR_INTS:
+        return !a->n || a->ints;
+    case PH_ATTR_FLOATS:
+        return !a->n || a->floats;
+    case PH_ATTR_TEXTS:
+        return !a->n || a->texts;
+    case PH_ATTR_TENSOR:
+        return a->tensor && (!a->tensor->n_bytes || a->tensor->bytes);
+    case PH_ATTR_INT:
+    case PH_ATTR_FLOAT:
+        break;
+    }
+    return 1;
+}
+
 static ph_rc copy_attr(ph_graph *g, ph_attr *out, const ph_attr *in) {
     char *text;
     void *list;
     *out = *in;
-    if ((in->type == PH_ATTR_TEXT && !in->text) || (in->n && in->type == PH_ATTR_INTS && !in->ints) ||
-        (in->n && in->type == PH_ATTR_FLOATS && !in->floats))
+    if (!has_value(in))
         return PH_FAIL(&g->err, PH_EFORMAT, "graph %s: attribute %s has no value", g->name, in->name);
     PH_TRY(copy_name(g, &out->name, in->name));
     if (in->type == PH_ATTR_TEXT) {
@@ -191,16 +232,19 @@ static ph_rc copy_attr(ph_graph *g, ph_attr *out, const ph_attr *in) {
     } else if (in->type == PH_ATTR_FLOATS) {
         PH_TRY(carve_copy(g, &list, in->floats, in->n, sizeof *in->floats));
         out->floats = list;
+    } else if (in->type == PH_ATTR_TEXTS) {
+        return copy_texts(g, out, in);
+    } else if (in->type == PH_ATTR_TENSOR) {
+        return copy_tensor(g, out, in->tensor);
     }
     return PH_OK;
 }
 
 /* The node with its lists copied, outputs not made yet. */
-static ph_rc fill_node(ph_graph *g, ph_node *node, const char *op, const int *in, int n_in,
-                       const ph_attr *attr, int n_attr, const char *name) {
-    void *list;
-    node->op = ph_op_find(op);
-    if (!node->op) return PH_FAIL(&g->err, PH_EUNSUP, "graph %s: node %s: no operator %s", g->name, name, op);
+static ph_rc fill_node(ph_graph *g, ph_node *node, const int *in, int n_in, const ph_attr *attr, int n_attr,
+                       const char *name) {
+    const char *op = node->op->name;
+    void       *list;
     if (n_in < 0 || n_in > NODE_IO_MAX || n_attr < 0 || n_attr > NODE_IO_MAX)
         return PH_FAIL(&g->err, PH_ELIMIT, "node %s (%s): %d inputs, %d attributes", name, op, n_in, n_attr);
     PH_TRY(copy_name(g, &node->name, name));
@@ -219,12 +263,12 @@ static ph_rc fill_node(ph_graph *g, ph_node *node, const char *op, const int *in
     return PH_OK;
 }
 
-/* Infer, then append the node's outputs as values "<name>", "<name>.1" ... */
-static ph_rc add_outputs(ph_graph *g, ph_node *node) {
+/* Infer, then append the node's outputs, n of them, as values "<name>", "<name>.1" ... */
+static ph_rc add_outputs(ph_graph *g, ph_node *node, int n) {
     void *list, *made;
-    int   n = node->op->outputs ? node->op->outputs(g, node) : node->op->out_min;
     if (n < node->op->out_min || n > node->op->out_max || n > NODE_IO_MAX)
-        return PH_FAIL(&g->err, PH_EMISMATCH, "node %s (%s): %d outputs", node->name, node->op->name, n);
+        return PH_FAIL(&g->err, PH_EMISMATCH, "node %s: %s has %d to %d outputs, %d asked for", node->name,
+                       node->op->name, node->op->out_min, node->op->out_max, n);
     PH_TRY(ph_arena_carve(&g->arena, &list, (size_t)n, sizeof *node->out, &g->err));
     PH_TRY(ph_arena_zero(&g->arena, &made, (size_t)n, sizeof(ph_value), &g->err));
     node->out = list;
@@ -242,24 +286,45 @@ static ph_rc add_outputs(ph_graph *g, ph_node *node) {
     return PH_OK;
 }
 
+/* n_out -1: as many as the operator says. */
+static int add_node(ph_graph *g, const ph_op *op, int n_out, const int *in, int n_in, const ph_attr *attr,
+                    int n_attr, const char *name) {
+    ph_node node = {.op = op};
+    ph_rc   rc = grow(g, &g->node, g->n_nodes, &g->nodes_max, sizeof *g->node);
+    if (!rc) rc = fill_node(g, &node, in, n_in, attr, n_attr, name);
+    if (!rc && n_out < 0) n_out = op->outputs ? op->outputs(g, &node) : op->out_min;
+    if (!rc) rc = add_outputs(g, &node, n_out);
+    if (rc) return stick(g, rc);
+    g->node[g->n_nodes++] = node;
+    return node.out[0];
+}
+
+static int name_is_long(ph_graph *g, size_t length) {
+    if (length < NAME_MAX_BYTES) return 0;
+    stick(g,
+          PH_FAIL(&g->err, PH_ELIMIT, "a node's name has %zu bytes, at most %d", length, NAME_MAX_BYTES - 1));
+    return 1;
+}
+
+int ph_graph_node_of(ph_graph *g, const ph_op *op, int n_out, const int *in, int n_in, const ph_attr *attr,
+                     int n_attr, const char *name) {
+    if (g->rc || name_is_long(g, strlen(name))) return -1;
+    return add_node(g, op, n_out, in, n_in, attr, n_attr, name);
+}
+
 int ph_graph_node(ph_graph *g, const char *op, const int *in, int n_in, const ph_attr *attr, int n_attr,
                   const char *fmt, ...) {
-    char    name[NAME_MAX_BYTES];
-    ph_node node = {0};
-    va_list ap;
+    char         name[NAME_MAX_BYTES];
+    const ph_op *found = ph_op_find(op);
+    va_list      ap;
     if (g->rc) return -1;
     va_start(ap, fmt);
     int length = vsnprintf(name, sizeof name, fmt, ap);
     va_end(ap);
-    if (length < 0 || (size_t)length >= sizeof name)
-        return stick(g, PH_FAIL(&g->err, PH_ELIMIT, "a node's name has %d bytes, at most %zu", length,
-                                sizeof name - 1));
-    ph_rc rc = grow(g, &g->node, g->n_nodes, &g->nodes_max, sizeof *g->node);
-    if (!rc) rc = fill_node(g, &node, op, in, n_in, attr, n_attr, name);
-    if (!rc) rc = add_outputs(g, &node);
-    if (rc) return stick(g, rc);
-    g->node[g->n_nodes++] = node;
-    return node.out[0];
+    if (name_is_long(g, length < 0 ? SIZE_MAX : (size_t)length)) return -1;
+    if (!found)
+        return stick(g, PH_FAIL(&g->err, PH_EUNSUP, "graph %s: node %s: no operator %s", g->name, name, op));
+    return add_node(g, found, -1, in, n_in, attr, n_attr, name);
 }
 
 void ph_graph_output(ph_graph *g, int value, const char *name) {

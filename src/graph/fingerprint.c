@@ -37,6 +37,11 @@ static void add_attr(XXH3_state_t *s, const ph_attr *a) {
     add_int(s, (int64_t)a->n);
     for (size_t i = 0; i < a->n && a->ints; i++) add_int(s, a->ints[i]);
     for (size_t i = 0; i < a->n && a->floats; i++) add_real(s, a->floats[i]);
+    for (size_t i = 0; i < a->n && a->texts; i++) add_text(s, a->texts[i]);
+    if (!a->tensor) return;
+    add_text(s, ph_dtype_name(a->tensor->dtype));
+    for (int i = 0; i < a->tensor->rank; i++) add_int(s, a->tensor->dim[i]);
+    add(s, a->tensor->bytes, a->tensor->n_bytes);
 }
 
 static void add_node(XXH3_state_t *s, const ph_node *n) {

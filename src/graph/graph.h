@@ -111,17 +111,28 @@ typedef enum ph_attr_type {
     PH_ATTR_FLOAT,
     PH_ATTR_TEXT,
     PH_ATTR_INTS,
-    PH_ATTR_FLOATS
+    PH_ATTR_FLOATS,
+    PH_ATTR_TEXTS, /* this and the next: of operators of plug-ins only */
+    PH_ATTR_TENSOR
 } ph_attr_type;
+typedef struct ph_attr_tensor {
+    ph_dtype    dtype; /* a plain one */
+    int         rank;
+    int64_t     dim[PH_RANK_MAX];
+    const void *bytes; /* [n_bytes], C order */
+    size_t      n_bytes;
+} ph_attr_tensor;
 typedef struct ph_attr {
-    const char    *name;
-    ph_attr_type   type;
-    int64_t        i;
-    double         f;
-    const char    *text;
-    const int64_t *ints;
-    const double  *floats;
-    size_t         n; /* of ints or floats */
+    const char           *name;
+    ph_attr_type          type;
+    int64_t               i;
+    double                f;
+    const char           *text;
+    const int64_t        *ints;
+    const double         *floats;
+    const char *const    *texts;
+    const ph_attr_tensor *tensor;
+    size_t                n; /* of ints, floats or texts */
 } ph_attr;
 
 struct ph_op;
@@ -166,8 +177,11 @@ int ph_graph_constant(ph_graph *g, const char *name, ph_dtype dtype, ph_shape sh
 /* Add a node with n_in inputs (-1: left out) and the attributes; infers the shape; returns its first output.
  * Output values are named "<name>" (and "<name>.1" ...); name is a printf format for the builders'
  * convenience. */
-int  ph_graph_node(ph_graph *g, const char *op, const int *in, int n_in, const ph_attr *attr, int n_attr,
-                   const char *name, ...) __attribute__((format(printf, 7, 8)));
+int ph_graph_node(ph_graph *g, const char *op, const int *in, int n_in, const ph_attr *attr, int n_attr,
+                  const char *name, ...) __attribute__((format(printf, 7, 8)));
+/* The same of an operator that no name finds (user.h) and that must outlive the graph, with n_out outputs. */
+int  ph_graph_node_of(ph_graph *g, const struct ph_op *op, int n_out, const int *in, int n_in,
+                      const ph_attr *attr, int n_attr, const char *name);
 int  ph_graph_output_of(const ph_graph *g, int value, int k); /* output k of the node that made `value` */
 void ph_graph_fail(ph_graph *g, ph_rc rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

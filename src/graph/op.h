@@ -11,7 +11,8 @@
 #include "graph/kv.h"
 #include "kernels/kernels.h"
 
-struct ph_oo; /* an ONNX model in the making: graph/onnx/onnx_emit.h */
+struct ph_user; /* what a plug-in said of its operator: graph/user.h */
+struct ph_oo;   /* an ONNX model in the making: graph/onnx/onnx_emit.h */
 
 /* A dense array at run time, C order.  For a stored weight, data is NULL and storage says where it is. */
 typedef struct ph_array {
@@ -31,8 +32,8 @@ typedef struct ph_eval {
 } ph_eval;
 
 typedef struct ph_op {
-    const char *name;   /* ONNX name */
-    const char *domain; /* "" (ai.onnx), "com.microsoft" or "pinhole" */
+    const char *name;   /* ONNX name; of a plug-in's operator "com.acme::Gate", which no other has */
+    const char *domain; /* "" (ai.onnx), "com.microsoft" or "pinhole"; or a plug-in's */
     int         since;  /* opset that defines the semantics used here; 1 for own domains */
     int         in_min, in_max, out_min, out_max; /* in_max -1: any number */
     /* Types and shapes of the outputs from those of the inputs; out[k].dtype and .shape are set.  Must work
@@ -56,6 +57,10 @@ typedef struct ph_op {
     /* Writes the node in operators of the model's opset.  NULL: it is ONNX's own, under its name and with its
      * attributes, where the opset has them.  Failures stick to the model. */
     void (*onnx)(struct ph_oo *o, const ph_node *n);
+    /* Multiply-adds of one eval, arrays without data; NULL: the cost model knows, or there are none. */
+    double (*cost)(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out);
+    int                   is_unfolded; /* never computed before a run, whatever its inputs are */
+    const struct ph_user *user;        /* of a plug-in: only the native engine has it.  NULL: our own */
 } ph_op;
 
 const ph_op *ph_op_find(const char *name); /* or NULL */

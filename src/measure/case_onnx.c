@@ -135,7 +135,7 @@ static ph_rc try_model(desk *d, const char *path, ph_err *err) {
     unsigned      features;
     PH_TRY(ph_kernels_features(d->r->how->isa, &features, err));
     ph_kernels_init(&kernels, features);
-    ph_onnx_import_how how = {.kernels = &kernels};
+    ph_onnx_import_how how = {.kernels = &kernels, .user = d->r->how->user};
     PH_TRY(ph_onnx_open(&m, path, err));
     ph_rc rc = ph_onnx_import(&g, &m, &how, err);
     ph_onnx_graph_close(&g);

@@ -35,15 +35,43 @@ static int is_told(const ph_deploy_part *p, const char *op) {
     return 0;
 }
 
-static void check_operators(ph_deploy_part *p, const ph_onnx_node *node, size_t n) {
+/* An operator of a plug-in: told, since only one engine has it. */
+static void tell_user(ph_deploy_part *p, const ph_onnx_node *n, const ph_user *o) {
+    for (size_t i = 0; i < p->n_problems; i++)
+        if (!strcmp(p->problem[i].code, "plugin") && strstr(p->problem[i].message, o->full)) return;
+    tell(p, "plugin", label(n), 0,
+         "%s is of plug-in %s (%.80s): engine native runs it; ort and openvino do not, since pinhole "
+         "registers no "
+         "operators with them",
+         o->full, o->lib->name, o->lib->path);
+}
+
+static int64_t version_of(const ph_onnx_opset *set, size_t n, const char *domain) {
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(set[i].domain, domain)) return set[i].version;
+    return 0;
+}
+
+/* Where the domain is a plug-in's, and which version of it is imported. */
+typedef struct domains {
+    const ph_user_ops   *user;
+    const ph_onnx_opset *set; /* [n] */
+    size_t               n;
+} domains;
+
+static void check_operators(ph_deploy_part *p, const ph_onnx_node *node, size_t n, const domains *d) {
     for (size_t i = 0; i < n; i++) {
         char what[200];
         snprintf(what, sizeof what, "%.80s of domain %.80s", node[i].op,
                  *node[i].domain ? node[i].domain : "ai.onnx");
-        if (ph_onnx_function_of(&p->file, &node[i]) || ph_onnx_op_since(node[i].domain, node[i].op) ||
-            is_told(p, what))
-            continue;
-        tell(p, "operator", label(&node[i]), 1, "there is no operator %s", what);
+        if (ph_onnx_function_of(&p->file, &node[i]) || ph_onnx_op_since(node[i].domain, node[i].op)) continue;
+        int          oldest;
+        const ph_op *op = ph_user_op_find(d->user, node[i].domain, node[i].op,
+                                          version_of(d->set, d->n, node[i].domain), &oldest);
+        if (op) tell_user(p, &node[i], op->user);
+        if (op || oldest || is_told(p, what)) continue; /* of another version: the import says it */
+        tell(p, "operator", label(&node[i]), 1, "there is no operator %s%s", what,
+             ph_user_domain(node[i].domain) ? ": a plug-in that brings it is given with --plugin" : "");
     }
 }
 
@@ -130,9 +158,9 @@ static ph_rc find_cuts(ph_deploy_part *p, ph_err *err) {
 /* ---- one part ---- */
 
 /* Shapes that symbols cannot hold: with plain numbers the model may still run. */
-static ph_rc with_numbers(ph_deploy_part *p, const ph_kernels *kernels, const ph_err *why) {
-    ph_onnx_given     *given = calloc(PH_DEPLOY_INPUTS_MAX, sizeof *given);
-    ph_onnx_import_how how = {.kernels = kernels, .given = given};
+static ph_rc with_numbers(ph_deploy_part *p, ph_onnx_import_how how, const ph_err *why) {
+    ph_onnx_given *given = calloc(PH_DEPLOY_INPUTS_MAX, sizeof *given);
+    how.given = given;
     if (!given) return PH_ENOMEM;
     how.n_given = ph_onnx_given_of(&p->file, "", given, PH_DEPLOY_INPUTS_MAX);
     ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, NULL);
@@ -141,21 +169,24 @@ static ph_rc with_numbers(ph_deploy_part *p, const ph_kernels *kernels, const ph
     return rc;
 }
 
-static ph_rc check_part(ph_deploy_part *p, const ph_kernels *kernels, ph_err *err) {
-    ph_onnx_import_how how = {.kernels = kernels};
-    ph_err             told = {0};
+static ph_rc check_part(ph_deploy_part *p, ph_onnx_import_how how, ph_err *err) {
+    ph_err told = {0};
     PH_TRY(ph_onnx_open(&p->file, p->path, err));
     for (size_t i = 0; i < p->file.n_inputs; i++) {
         if (is_initializer(&p->file, p->file.input[i].name)) continue;
         take_modality(p, &p->file.input[i]);
         check_axes(p, &p->file.input[i]);
     }
-    check_operators(p, p->file.node, p->file.n_nodes);
-    for (size_t i = 0; i < p->file.n_functions; i++)
-        check_operators(p, p->file.function[i].node, p->file.function[i].n_nodes);
+    const domains all = {how.user, p->file.opset, p->file.n_opsets};
+    check_operators(p, p->file.node, p->file.n_nodes, &all);
+    for (size_t i = 0; i < p->file.n_functions; i++) {
+        const ph_onnx_function *f = &p->file.function[i];
+        const domains           its = {how.user, f->opset, f->n_opsets};
+        check_operators(p, f->node, f->n_nodes, &its);
+    }
     ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, &told);
     if (rc == PH_ENOMEM) return PH_FAIL(err, rc, "%s", told.msg);
-    if (rc && !with_numbers(p, kernels, &told)) rc = PH_OK;
+    if (rc && !with_numbers(p, how, &told)) rc = PH_OK;
     if (!rc) return find_cuts(p, err);
     for (size_t i = 0; i < p->n_problems; i++)
         if (p->problem[i].is_fatal) return PH_OK; /* the import stops at what was told already */
@@ -243,8 +274,9 @@ static void check_seams(ph_deploy *d) {
 }
 
 ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_kernels *kernels,
-                     ph_err *err) {
-    ph_rc rc = PH_OK;
+                     const ph_user_ops *user, ph_err *err) {
+    const ph_onnx_import_how how = {.kernels = kernels, .user = user};
+    ph_rc                    rc = PH_OK;
     *d = (ph_deploy){0};
     if (!n || n > PH_DEPLOY_PARTS_MAX)
         return PH_FAIL(err, PH_EUSAGE, "%zu models; one to %d can be checked together", n,
@@ -254,7 +286,7 @@ ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_k
     d->n = n;
     for (size_t i = 0; i < n && !rc; i++) {
         d->part[i].path = path[i];
-        rc = check_part(&d->part[i], kernels, err);
+        rc = check_part(&d->part[i], how, err);
     }
     if (rc) {
         ph_deploy_close(d);

@@ -18,9 +18,9 @@ enum {
 };
 
 typedef struct ph_deploy_problem {
-    const char
-        *code; /* "operator", "opset", "model", "opset_mismatch", "align", "static_axis", "symbols", "seam" */
-    char node[96]; /* or "" */
+    const char *code; /* "operator", "plugin", "opset", "model", "opset_mismatch", "align", "static_axis",
+                         "symbols", "seam" */
+    char node[96];    /* or "" */
     char message[400];
     int  is_fatal; /* 0: told, and can be lived with */
 } ph_deploy_problem;
@@ -44,9 +44,10 @@ typedef struct ph_deploy {
     int             is_deployable;
 } ph_deploy;
 
-/* Errors: what ph_onnx_open says of the first file that cannot be read; PH_EUSAGE more than
- * PH_DEPLOY_PARTS_MAX. */
-ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_kernels *kernels, ph_err *err);
+/* user: operators of plug-ins, which outlive *d; or NULL.  Errors: what ph_onnx_open says of the first file
+ * that cannot be read; PH_EUSAGE more than PH_DEPLOY_PARTS_MAX. */
+ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_kernels *kernels,
+                     const ph_user_ops *user, ph_err *err);
 void  ph_deploy_close(ph_deploy *d); /* accepts a zeroed one */
 
 #endif

@@ -106,9 +106,34 @@ static ph_rc against_native(way *w, ph_err *err) {
     return ph_onnx_run_case(w->r, both, err);
 }
 
+/* The first operator of a plug-in that the model holds; NULL: none. */
+static ph_rc find_user(const ph_report *r, const char *path, const ph_user **out, ph_err *err) {
+    ph_onnx m;
+    *out = NULL;
+    if (!r->how->user) return PH_OK;
+    PH_TRY(ph_onnx_open(&m, path, err));
+    for (size_t i = 0; i < m.n_nodes && !*out; i++) {
+        const ph_op *op =
+            ph_onnx_function_of(&m, &m.node[i])
+                ? NULL
+                : ph_user_op_find(r->how->user, m.node[i].domain, m.node[i].op, INT64_MAX, NULL);
+        if (op) *out = op->user;
+    }
+    ph_onnx_close(&m);
+    return PH_OK;
+}
+
 ph_rc ph_onnx_check(ph_report *r, const ph_onnx_case *c, ph_err *err) {
-    way w = {.r = r, .guest = r->guest, .c = c};
+    way            w = {.r = r, .guest = r->guest, .c = c};
+    const ph_user *user;
     if (!r->guest) return ph_onnx_run_case(r, c, err);
+    PH_TRY(find_user(r, c->path, &user, err));
+    if (user) {
+        ph_case_skip(
+            r, "%s is of plug-in %s: native runs it, %s does not (pinhole registers no operators with it)",
+            user->full, user->lib->name, r->guest->what);
+        return PH_OK;
+    }
     ph_rc rc = ph_arena_open_growing(&w.arena, 64 << 10, err);
     if (!rc) rc = w.guest->load(&w.model, r, c, err);
     if (rc == PH_EUNSUP) { /* what it refuses to open is not its to answer for */

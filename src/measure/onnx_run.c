@@ -170,7 +170,10 @@ static void given_of(const ph_onnx_case *c, ph_onnx_given *given) {
 
 static ph_rc run_way(way *w, const ph_onnx *m, int is_given, ph_err *err) {
     ph_onnx_given      given[PH_ONNX_IO_MAX];
-    ph_onnx_import_how how = {.kernels = &w->kernels, .given = given, .n_given = is_given ? w->c->n_in : 0};
+    ph_onnx_import_how how = {.kernels = &w->kernels,
+                              .given = given,
+                              .n_given = is_given ? w->c->n_in : 0,
+                              .user = w->r->how->user};
     given_of(w->c, given);
     PH_TRY(ph_onnx_import(&w->g, m, &how, err));
     PH_TRY(ph_onnx_syms(&w->g, given, w->c->n_in, &w->syms, err));

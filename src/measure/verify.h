@@ -11,6 +11,7 @@
 #define PH_MEASURE_VERIFY_H
 
 #include "base/err.h"
+#include "graph/user.h"
 #include "tensor/dtype.h"
 
 #include <stddef.h>
@@ -39,6 +40,7 @@ typedef struct ph_verify_options {
     const char        *engine_vision, *engine_language, *engine_embed;
     const char *const *ep; /* [n_eps] ORT's execution providers with options: "openvino,device=cpu" */
     size_t             n_eps;
+    const ph_user_ops *user; /* operators of plug-ins in ONNX models, which native runs; or NULL */
 } ph_verify_options;
 
 /* What limits for an f32 engine are multiplied with: 1, or more for what the options make less exact. */

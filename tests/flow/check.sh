@@ -23,7 +23,7 @@ expect() { # EXIT PATTERN what, then the command
 
 expect 0 '^deployable' "a sound model" $P check $onnx/good/clip_vision.onnx
 expect 0 '"modality":"vision".*"problems":\[\],"axes":\["batch"\]' "its JSON" $P check --json $onnx/good/clip_vision.onnx
-expect 1 '"code":"operator","node":"Y","message":"there is no operator FancyGelu of domain com.example"' "a missing operator" \
+expect 1 '"code":"operator","node":"Y","message":"there is no operator FancyGelu of domain com.example: a plug-in that brings it is given with --plugin"' "a missing operator" \
     $P check --json $onnx/bad/custom_domain_op.onnx
 expect 1 "no attribute 'axes' in opset 17" "forms of two opsets" $P check $onnx/bad/opset_subgraph_forms_mixed.onnx
 expect 1 'opset 17 and opset 13' "an opset twice" $P check $onnx/bad/opset_duplicate_domain.onnx

@@ -1,4 +1,5 @@
-/* seeds: tests/golden/set/onnx/ops tests/golden/set/onnx/bad tests/golden/onnx/microsoft/ops */
+/* seeds: tests/golden/set/onnx/ops tests/golden/set/onnx/bad tests/golden/onnx/microsoft/ops
+ * tests/golden/plugin/ops */
 /* fuzz_onnx.c - whatever the bytes: an error with a text, or tensors inside the file and a graph that the
  * check accepts, runs by definition, prints, and is written as a model that can be read. */
 #include "graph/onnx/onnx_in.h"
@@ -95,6 +96,58 @@ static void write_again(const ph_graph *g, int64_t opset) {
     ph_onnx_exported_close(&x);
 }
 
+/* ---- an operator of a plug-in, which reads all that a node may bring ---- */
+
+static int infer(const pinhole_op_node *n, const pinhole_op_value *in, int n_in, pinhole_op_value *out,
+                 int n_out) {
+    pinhole_array tensor = {0};
+    const char   *text = NULL;
+    int64_t       list[4];
+    for (int i = 0; i < n_in; i++) n->api->input_ints(n, i, list, 4);
+    for (int k = 0; k < n_out; k++) out[k] = in[k < n_in ? k : 0];
+    if (n->api->attr_tensor(n, "tensor", &tensor) > 0) out[0].type = tensor.type;
+    if (n->api->attr_text(n, "text", &text) > 0) out[0].rank = (int)strlen(text);
+    return 0;
+}
+
+static size_t bytes_of(const pinhole_array *a) {
+    size_t n = ph_dtype_bytes(ph_user_dtype(a->type));
+    for (int d = 0; d < a->rank; d++) n *= (size_t)a->dim[d];
+    return n;
+}
+
+/* What infer says may be larger than what it was given. */
+static int eval(const pinhole_op_node *n, const pinhole_array *in, int n_in, const pinhole_array *out,
+                int n_out, void *scratch, size_t bytes) {
+    const int64_t *ints;
+    size_t         count = 0;
+    (void)scratch, (void)bytes;
+    for (int k = 0; k < n_out; k++) {
+        const pinhole_array *from = &in[k < n_in ? k : 0];
+        size_t               wide = bytes_of(&out[k]), have = from->type ? bytes_of(from) : 0;
+        if (wide) memset(out[k].data, 0, wide);
+        if (have && wide) memcpy(out[k].data, from->data, have < wide ? have : wide);
+    }
+    return n->api->attr_ints(n, "ints", &ints, &count) < 0 ? PINHOLE_OP_EUNSUP : 0;
+}
+
+static ph_user_ops *registry(void) {
+    static const pinhole_op       op = {.domain = "com.acme",
+                                        .name = "AdapterDispatch",
+                                        .since = 1,
+                                        .flags = PINHOLE_OP_PURE | PINHOLE_OP_FOLD,
+                                        .in_min = 1,
+                                        .in_max = -1,
+                                        .out_min = 1,
+                                        .out_max = 3,
+                                        .infer = infer,
+                                        .eval = eval};
+    static const pinhole_op_table table = {PINHOLE_OP_ABI, sizeof op, sizeof table, "acme", "1", &op, 1};
+    ph_user_ops                  *u;
+    assert(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &table, "fuzz.so", NULL));
+    return u;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static ph_kernels kernels;
@@ -103,7 +156,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ph_err            err = {0};
     size_t            written = 0;
     if (!kernels.softmax) ph_kernels_init(&kernels, 0);
-    ph_onnx_import_how how = {.kernels = &kernels};
+    static ph_user_ops *user;
+    if (!user) user = registry(); /* stays: it is one of the program */
+    ph_onnx_import_how how = {.kernels = &kernels, .user = user};
     if (ph_onnx_view(&m, data, size, "fuzz", &err)) {
         assert(*err.msg && err.code != PH_EBUG);
         return 0;

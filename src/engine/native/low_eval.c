@@ -8,6 +8,7 @@
  */
 #include "base/mem.h"
 #include "engine/native/native.h"
+#include "graph/user.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ typedef struct slow {
     int      *out_buffer;
 } slow;
 
-enum { SPARE_BYTES = 1 << 14, ASKING_INPUTS_MAX = 16 };
+enum { SPARE_BYTES = 1 << 14, ASKING_INPUTS_MAX = PINHOLE_OP_IO_MAX };
 
 static ph_rc add_bytes(const ph_native *p, const int64_t *size, int value, size_t times, size_t *sum,
                        ph_err *err) {
@@ -58,15 +59,20 @@ static ph_rc own_scratch(const ph_native *p, const ph_node *n, const int64_t *si
     return PH_OK;
 }
 
+/* An input that eval may want again in scratch: of a plug-in's operator a constant alone, to widen it. */
+static int may_copy(const ph_native *p, const ph_node *n, int value) {
+    ph_value_class cls = ph_native_graph(p)->value[value].cls;
+    return n->op->user ? cls == PH_VALUE_CONSTANT : cls != PH_VALUE_STATE;
+}
+
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const ph_node *n = &ph_native_graph(p)->node[s->node];
     size_t         floats = 0;
     *out = SPARE_BYTES;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] >= 0 && ph_native_graph(p)->value[n->in[i]].cls != PH_VALUE_STATE)
-            PH_TRY(add_bytes(p, size, n->in[i], 2, out, err));
+        if (n->in[i] >= 0 && may_copy(p, n, n->in[i])) PH_TRY(add_bytes(p, size, n->in[i], 2, out, err));
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] >= 0) PH_TRY(add_bytes(p, size, n->out[i], 1, out, err));
+        if (n->out[i] >= 0 && !n->op->user) PH_TRY(add_bytes(p, size, n->out[i], 1, out, err));
     PH_TRY(own_scratch(p, n, size, out, err));
     if (n->n_in > 0 && n->in[0] >= 0) floats = PH_LINEAR_SCRATCH(last_dim(p, size, n->in[0]));
     if (ph_add_over(*out, floats * sizeof(float), out))
@@ -97,6 +103,19 @@ static ph_rc alone(ph_native *p, const ph_step *s, void *memory, size_t bytes, p
 
 static const ph_step_kind kind = {.name = "eval", .scratch = scratch, .alone = alone};
 
+/* The step of a plug-in's operator is called as that is, in traces. */
+static ph_rc kind_of(ph_builder *b, const ph_node *n, const ph_step_kind **out, ph_err *err) {
+    void *place;
+    *out = &kind;
+    if (!n->op->user) return PH_OK;
+    PH_TRY(ph_build_carve(b, &place, 1, sizeof kind, err));
+    ph_step_kind *own = place;
+    *own = kind;
+    own->name = n->op->name;
+    *out = own;
+    return PH_OK;
+}
+
 /* Arrays for value ids[n], all but the run's pointers and dimensions. */
 static ph_rc describe(ph_builder *b, const int *ids, int n, ph_array **arrays, int **buffers, ph_err *err) {
     void *place;
@@ -125,8 +144,9 @@ static int keep_real(int *ids, int n) {
 }
 
 static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
-    const ph_node *n = &b->g->node[node];
-    void          *place, *ids;
+    const ph_node      *n = &b->g->node[node];
+    const ph_step_kind *how;
+    void               *place, *ids;
     if (!n->op->eval) return PH_FAIL(err, PH_EUNSUP, "operator %s cannot be run here", n->op->name);
     PH_TRY(ph_build_carve(b, &place, 1, sizeof(slow), err));
     slow *e = place;
@@ -138,7 +158,8 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     if (n->n_in) memcpy(reads, e->in_buffer, (size_t)n->n_in * sizeof *reads);
     if (n->n_out) memcpy(writes, e->out_buffer, (size_t)n->n_out * sizeof *writes);
     *took = 1;
-    return ph_build_step(b, &kind, node, e, reads, keep_real(reads, n->n_in), writes,
+    PH_TRY(kind_of(b, n, &how, err));
+    return ph_build_step(b, how, node, e, reads, keep_real(reads, n->n_in), writes,
                          keep_real(writes, n->n_out), -1, err);
 }
 

@@ -216,8 +216,7 @@ void ph_oo_emit(ph_oo *o, const ph_node *from, const char *domain, const char *o
     n.n_out = (size_t)from->n_out;
     n.attr = attr;
     n.n_attrs = n_attr;
-    o->x->writer.has_microsoft |= !strcmp(domain, "com.microsoft");
-    o->x->writer.has_ours |= !strcmp(domain, "pinhole");
+    if (*domain) ph_onnx_put_opset(&o->x->writer, domain, *from->op->domain ? from->op->since : 1);
     put_node(o, &n);
 }
 
@@ -249,10 +248,21 @@ static ph_onnx_attr attr_of(const ph_attr *a) {
         return PH_OO_INTS(a->name, a->ints, a->n);
     case PH_ATTR_FLOATS:
         return (ph_onnx_attr){.name = a->name, .type = PH_ONNX_A_FLOATS, .floats = a->floats, .n = a->n};
+    case PH_ATTR_TEXTS:
+        return (ph_onnx_attr){.name = a->name, .type = PH_ONNX_A_TEXTS, .texts = a->texts, .n = a->n};
+    case PH_ATTR_TENSOR:
+        return (ph_onnx_attr){.name = a->name, .type = PH_ONNX_A_TENSOR};
     case PH_ATTR_INT:
         break;
     }
     return PH_OO_INT(a->name, a->i);
+}
+
+static ph_onnx_tensor tensor_of(const ph_attr_tensor *t) {
+    ph_onnx_tensor out = {
+        .type = ph_oo_type(t->dtype), .rank = t->rank, .bytes = t->bytes, .n_bytes = t->n_bytes};
+    memcpy(out.dim, t->dim, sizeof out.dim);
+    return out;
 }
 
 void ph_oo_plain_with(ph_oo *o, const ph_node *n, const char *const *in, size_t n_in, const char *without) {
@@ -294,12 +304,18 @@ void ph_oo_plain(ph_oo *o, const ph_node *n) {
     if (in) ph_oo_plain_with(o, n, in, (size_t)n->n_in, "");
 }
 
-void ph_oo_ours(ph_oo *o, const ph_node *n) {
-    ph_onnx_attr attr[ATTRS_MAX];
-    const char **in = inputs_of(o, n);
+void ph_oo_as_it_is(ph_oo *o, const ph_node *n, const char *domain, const char *op) {
+    ph_onnx_attr   attr[ATTRS_MAX];
+    ph_onnx_tensor tensor[ATTRS_MAX];
+    const char   **in = inputs_of(o, n);
     if (n->n_attr > ATTRS_MAX) ph_oo_none(o, n, "so many attributes");
-    for (int i = 0; i < n->n_attr && !o->rc; i++) attr[i] = attr_of(&n->attr[i]);
-    if (in && !o->rc) ph_oo_emit(o, n, "pinhole", n->op->name, in, (size_t)n->n_in, attr, (size_t)n->n_attr);
+    for (int i = 0; i < n->n_attr && !o->rc; i++) {
+        attr[i] = attr_of(&n->attr[i]);
+        if (n->attr[i].type != PH_ATTR_TENSOR) continue;
+        tensor[i] = tensor_of(n->attr[i].tensor);
+        attr[i].tensor = &tensor[i];
+    }
+    if (in && !o->rc) ph_oo_emit(o, n, domain, op, in, (size_t)n->n_in, attr, (size_t)n->n_attr);
 }
 
 /* ---- constants ---- */

@@ -57,8 +57,9 @@ void ph_oo_emit(ph_oo *o, const ph_node *n, const char *domain, const char *op, 
 void ph_oo_plain(ph_oo *o, const ph_node *n);
 /* The same with these inputs, and without the attributes of the list ("to real", apart by spaces). */
 void ph_oo_plain_with(ph_oo *o, const ph_node *n, const char *const *in, size_t n_in, const char *without);
-/* n as an operator of our own domain, which only we read back (onnx_pinhole.c). */
-void ph_oo_ours(ph_oo *o, const ph_node *n);
+/* n under its own domain, with its inputs and attributes: what only we read back (onnx_pinhole.c), or who has
+ * the plug-in that it is of. */
+void ph_oo_as_it_is(ph_oo *o, const ph_node *n, const char *domain, const char *op);
 /* `name` is output k of n. */
 void ph_oo_is(ph_oo *o, const ph_node *n, int k, const char *name);
 

@@ -27,7 +27,9 @@ static int is_heavy(const char *op) {
 }
 
 static int can_fold(const ph_graph *g, const ph_node *n) {
-    if (n->op->has_effect || is_heavy(n->op->name) || (!n->n_in && strcmp(n->op->name, "Sizes"))) return 0;
+    if (n->op->has_effect || n->op->is_unfolded || is_heavy(n->op->name) ||
+        (!n->n_in && strcmp(n->op->name, "Sizes")))
+        return 0;
     if (!strcmp(n->op->name, "DequantizeLinear") && g->value[n->out[0]].shape.rank > 1)
         return 0; /* stays small */
     for (int i = 0; i < n->n_in; i++) {

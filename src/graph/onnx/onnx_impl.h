@@ -112,6 +112,9 @@ void ph_oi_set_sizes(ph_oi *o, const ph_onnx_node *n, const ph_oi_sizes *s);
 /* Our operator `op` with these inputs and attributes gives all outputs of n. */
 ph_rc ph_oi_emit(ph_oi *o, const ph_onnx_node *n, const char *op, const int *in, int n_in,
                  const ph_attr *attr, int n_attr, ph_err *err);
+/* The same of an operator that no name finds, with so many outputs. */
+ph_rc ph_oi_emit_op(ph_oi *o, const ph_onnx_node *n, const ph_op *op, int n_out, const int *in, int n_in,
+                    const ph_attr *attr, int n_attr, ph_err *err);
 /* The same with the node's own inputs and attributes (those of the row's list that our operators know). */
 ph_rc ph_oi_plain(ph_oi *o, const ph_onnx_node *n, const char *op, ph_err *err);
 /* A helper value: our operator with these inputs and the node's own attributes. */
@@ -134,6 +137,11 @@ int ph_oi_sizes_in(ph_oi *o, const ph_onnx_node *n, size_t i, ph_oi_sizes *out);
 int ph_oi_sizes_value(ph_oi *o, const ph_oi_sizes *s); /* a constant or a Sizes node */
 /* Where the node reckons with sizes only: does it.  *took 0: it is a node as all others. */
 ph_rc ph_oi_sizes_try(ph_oi *o, const ph_onnx_node *n, int *took, ph_err *err);
+
+/* ---- plug-ins (onnx_user.c) ---- */
+/* A node that no row is about.  Errors: PH_EUNSUP no plug-in has it; PH_EMISMATCH only for a newer version of
+ * its domain, an attribute that it has not; those of its inference. */
+ph_rc ph_oi_user(ph_oi *o, const ph_onnx_node *n, ph_err *err);
 
 /* ---- metadata (onnx_props.c) ---- */
 /* The model's own, sorted, and what it says of all nodes. */

@@ -454,9 +454,7 @@ static ph_rc import_node(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
             return PH_FAIL(err, PH_EUNSUP,
                            "attribute '%.60s' is a graph: control flow (If, Loop, Scan) is not run",
                            n->attr[i].name);
-    if (!row)
-        return PH_FAIL(err, PH_EUNSUP, "there is no operator %.80s of domain %.80s", n->op,
-                       *n->domain ? n->domain : "ai.onnx");
+    if (!row) return ph_oi_user(o, n, err);
     if (o->opset < row->since)
         return PH_FAIL(err, PH_EMISMATCH, "%.60s is there since opset %d, the model imports %" PRId64, n->op,
                        row->since, o->opset);

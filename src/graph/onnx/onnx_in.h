@@ -7,6 +7,8 @@
  * fused operators are taken apart; chains that compute shapes become Sizes; what depends on constants only is
  * computed.  MatMul and Gemm with a stored weight become Linear.  Floats of any width are computed in f32.
  *
+ * Operators of other domains are those of plug-ins (`user`), or an error that says so.
+ *
  * Dynamic axes become symbols; which is which stands in `symbol`.  Give the inputs' shapes to have plain
  * numbers instead: that reads models whose shapes a ph_dim cannot hold.
  */
@@ -14,7 +16,7 @@
 #define PH_GRAPH_ONNX_ONNX_IN_H
 
 #include "formats/onnx.h"
-#include "graph/op.h"
+#include "graph/user.h"
 
 /* An input's shape as it will be given. */
 typedef struct ph_onnx_given {
@@ -27,6 +29,7 @@ typedef struct ph_onnx_import_how {
     const ph_kernels    *kernels; /* for what is computed beforehand */
     const ph_onnx_given *given;   /* [n_given] inputs whose axes are plain numbers */
     size_t               n_given;
+    const ph_user_ops   *user; /* operators of plug-ins, which outlives the graph; NULL: none */
 } ph_onnx_import_how;
 
 typedef struct ph_onnx_graph {

@@ -269,15 +269,9 @@ void ph_oi_set_sizes(ph_oi *o, const ph_onnx_node *n, const ph_oi_sizes *s) {
     *ph_oi_item_of(o, n->out[0]) = (ph_oi_item){.is_set = 1, .id = -1, .sizes = copy};
 }
 
-ph_rc ph_oi_emit(ph_oi *o, const ph_onnx_node *n, const char *op, const int *in, int n_in,
-                 const ph_attr *attr, int n_attr, ph_err *err) {
+/* The node that was just added gives the outputs of n; id: its first, -1: it failed. */
+static ph_rc give_outputs(ph_oi *o, const ph_onnx_node *n, int id, ph_err *err) {
     char name[NAME_BYTES];
-    while (n_in && in[n_in - 1] < 0) n_in--; /* left out at the end */
-    if (ph_oi_has_out(n, 0))
-        name_of(o, n->out[0], name);
-    else
-        temp_name(o, name);
-    int id = ph_graph_node(o->g, op, in, n_in, attr, n_attr, "%s", name);
     if (id < 0) return ph_oi_done(o, err);
     ph_node *made = &o->g->node[o->g->n_nodes - 1];
     if ((size_t)made->n_out < n->n_out)
@@ -296,6 +290,29 @@ ph_rc ph_oi_emit(ph_oi *o, const ph_onnx_node *n, const char *op, const int *in,
     }
     ph_oi_fold_last(o);
     return ph_oi_done(o, err);
+}
+
+static void first_name(ph_oi *o, const ph_onnx_node *n, char name[NAME_BYTES]) {
+    if (ph_oi_has_out(n, 0))
+        name_of(o, n->out[0], name);
+    else
+        temp_name(o, name);
+}
+
+ph_rc ph_oi_emit(ph_oi *o, const ph_onnx_node *n, const char *op, const int *in, int n_in,
+                 const ph_attr *attr, int n_attr, ph_err *err) {
+    char name[NAME_BYTES];
+    while (n_in && in[n_in - 1] < 0) n_in--; /* left out at the end */
+    first_name(o, n, name);
+    return give_outputs(o, n, ph_graph_node(o->g, op, in, n_in, attr, n_attr, "%s", name), err);
+}
+
+ph_rc ph_oi_emit_op(ph_oi *o, const ph_onnx_node *n, const ph_op *op, int n_out, const int *in, int n_in,
+                    const ph_attr *attr, int n_attr, ph_err *err) {
+    char name[NAME_BYTES];
+    while (n_in && in[n_in - 1] < 0) n_in--; /* left out at the end */
+    first_name(o, n, name);
+    return give_outputs(o, n, ph_graph_node_of(o->g, op, n_out, in, n_in, attr, n_attr, name), err);
 }
 
 /* The attributes of n as ours; tensors and lists of texts are left to handlers. */

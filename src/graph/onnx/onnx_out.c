@@ -132,7 +132,7 @@ static void put_node(ph_oo *o, const ph_node *n) {
     o->node = n;
     o->n_temps = 0;
     if (o->how->is_ours && !strcmp(n->op->domain, "pinhole") && ph_onnx_op_since("pinhole", n->op->name))
-        ph_oo_ours(o, n);
+        ph_oo_as_it_is(o, n, "pinhole", n->op->name);
     else if (n->op->onnx)
         n->op->onnx(o, n);
     else

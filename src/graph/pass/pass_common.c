@@ -19,6 +19,12 @@ static uint64_t hash_of(const ph_node *n) {
     return h ^ h >> 29;
 }
 
+static int same_tensor(const ph_attr_tensor *a, const ph_attr_tensor *b) {
+    if (a->dtype != b->dtype || a->rank != b->rank || a->n_bytes != b->n_bytes) return 0;
+    if (memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim)) return 0;
+    return !a->n_bytes || !memcmp(a->bytes, b->bytes, a->n_bytes);
+}
+
 static int same_attr(const ph_attr *a, const ph_attr *b) {
     if (strcmp(a->name, b->name) || a->type != b->type || a->n != b->n) return 0;
     switch (a->type) {
@@ -32,6 +38,12 @@ static int same_attr(const ph_attr *a, const ph_attr *b) {
         return !a->n || !memcmp(a->ints, b->ints, a->n * sizeof *a->ints);
     case PH_ATTR_FLOATS:
         return !a->n || !memcmp(a->floats, b->floats, a->n * sizeof *a->floats);
+    case PH_ATTR_TEXTS:
+        for (size_t i = 0; i < a->n; i++)
+            if (strcmp(a->texts[i], b->texts[i])) return 0;
+        return 1;
+    case PH_ATTR_TENSOR:
+        return same_tensor(a->tensor, b->tensor);
     }
     return 0;
 }

@@ -20,7 +20,7 @@ static size_t bytes_of(const ph_value *v, size_t limit) {
 
 static int can_fold(const ph_graph *g, const ph_pass_env *env, const ph_node *n) {
     size_t limit = env->fold_bytes_max ? env->fold_bytes_max : BYTES_MAX;
-    if (ph_pass_is_dropped(n) || n->op->has_effect) return 0;
+    if (ph_pass_is_dropped(n) || n->op->has_effect || n->op->is_unfolded) return 0;
     int constants = 0;
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i] < 0) continue;

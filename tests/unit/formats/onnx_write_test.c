@@ -58,7 +58,10 @@ static void open_model(model *m, int with_values) {
     n.n_out = 1;
     n.attr = attr;
     n.n_attrs = 7;
-    *m = (model){.w = {.ir_version = 10, .opset = 21, .has_microsoft = 1, .graph_name = "vision"}};
+    *m = (model){.w = {.ir_version = 10, .opset = 21, .graph_name = "vision"}};
+    ph_onnx_put_opset(&m->w, "com.microsoft", 1);
+    ph_onnx_put_opset(&m->w, "com.acme", 3);
+    ph_onnx_put_opset(&m->w, "com.acme", 2); /* of one domain the newest */
     for (int i = 0; i < 4; i++) m->small[i] = (float)i;
     for (int i = 0; i < ROWS * COLS; i++) m->large[i] = (float)i;
     ph_onnx_put_node(&m->w, &n, &prop, 1);
@@ -101,7 +104,8 @@ void test_onnx_written(void) {
     CHECK(!bytes.n_shared);
     CHECK_SAY(!ph_onnx_view(&o, bytes.model, bytes.n, "written", &err), "%s", err.msg);
     CHECK(o.ir_version == 10 && !strcmp(o.producer, "pinhole") && !strcmp(o.graph_name, "vision"));
-    CHECK(o.n_opsets == 2 && o.opset[0].version == 21 && !strcmp(o.opset[1].domain, "com.microsoft"));
+    CHECK(o.n_opsets == 3 && o.opset[0].version == 21 && !strcmp(o.opset[1].domain, "com.microsoft"));
+    CHECK(!strcmp(o.opset[2].domain, "com.acme") && o.opset[2].version == 3);
     CHECK(o.n_nodes == 1 && o.node[0].n_in == 3 && !*o.node[0].in[1] && !strcmp(o.node[0].name, "a node"));
     CHECK(o.node[0].n_props == 1 && !strcmp(o.node[0].prop[0].value, "vision"));
     CHECK(o.n_props == 2 && !strcmp(o.prop[0].value, "fused") && !*o.prop[1].key); /* others' is left alone */
