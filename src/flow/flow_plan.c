@@ -131,7 +131,7 @@ static void cache(const ph_session *s, const ph_done *d, ph_memory *m) {
 static void tables(const ph_session *s, const ph_done *d, ph_memory *m) {
     size_t vocab = (size_t)s->model->spec.text.vocab, row = 9 * sizeof(int32_t) + sizeof(uint64_t);
     if (s->model->cross) row += sizeof(ph_sight);
-    m->pools = d->visual * s->d_visual * sizeof(float) + d->tokens * row +
+    m->pools = (d->visual + d->gathered) * s->d_visual * sizeof(float) + d->tokens * row +
                (d->turns > 1 ? d->turns : 1) * ph_sampler_bytes(vocab);
 }
 
@@ -193,6 +193,7 @@ static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     d->visual = (size_t)h->images * (size_t)ph_spec_tokens(&s->model->spec, &l);
     d->beside = s->model->cross ? d->visual : 0;
     if (h->beside) d->visual *= d->turns = (size_t)h->beside;
+    if (ph_inject_gathered_bytes(s)) d->gathered = d->visual * (size_t)h->sequences;
     size_t area = (size_t)h->image_width * (size_t)h->image_height;
     d->files = (size_t)h->images * (area * FILE_BITS_A_PIXEL / 8);
     d->decode = (size_t)h->images * 3 * area;

@@ -103,12 +103,14 @@ static void set_fault(ph_route_cell *c, const char *fault) {
 /* A program that is only asked what it needs; what compiling refuses, the engine cannot take. */
 static void try_graph(placing *p, ph_part part, size_t e, ph_route_cell *c) {
     const ph_graph *g = ph_part_graph(p->s->model, part);
-    ph_compile      how = {.is_plan_only = 1};
+    int             lent[2];
+    ph_compile      how = {.is_plan_only = 1, .lent = lent};
     ph_need         need;
     size_t          scratch;
     ph_err          why = {0};
     if (!g || c->fault[0]) return;
     ph_part_most(p->s, part, &how.max);
+    how.n_lent = ph_part_lent(p->s, part, g, lent);
     ph_rc rc = p->def[e]->compile(p->engine[e], g, &how, &p->program[part][e], &why);
     if (!rc) rc = p->def[e]->need(p->program[part][e], &how.max, &need, &scratch, &why);
     if (rc) set_fault(c, why.msg);

@@ -263,6 +263,7 @@ static void so_far(const ph_turn *t, ph_done *d) {
     MOST(beside);
     MOST(different);
     MOST(turns);
+    MOST(gathered);
     MOST(files);
     MOST(decode);
     MOST(prepare);

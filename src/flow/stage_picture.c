@@ -170,6 +170,25 @@ static int find_peers(ph_turn *t, ph_view *v) {
     return 0;
 }
 
+/* As if none had been seen. */
+static void forget(ph_turn *t) {
+    for (size_t i = 0; i < t->n_views; i++) t->view[i].is_seen = 0;
+    t->borrows = 0;
+    t->features_rows = 0;
+}
+
+/* Rows of their own for those that are to be seen. */
+static ph_rc give_rows(ph_turn *t, size_t room, ph_err *err) {
+    for (size_t i = 0; i < t->n_views; i++) {
+        if (t->view[i].is_seen) continue;
+        if (t->features_rows + (size_t)t->view[i].n_visual > room)
+            return PH_FAIL(err, PH_EBUG, "no room for the visual tokens of picture %zu", i);
+        t->view[i].row = t->features_first + t->features_rows;
+        t->features_rows += (size_t)t->view[i].n_visual;
+    }
+    return PH_OK;
+}
+
 /* Where each picture's visual tokens will stand among the turn's features. */
 static ph_rc place(ph_turn *t, ph_err *err) {
     size_t   room = ph_session_features_rows(t->session), wanted = 0;
@@ -188,14 +207,10 @@ static ph_rc place(ph_turn *t, ph_err *err) {
         for (size_t i = 0; i < t->n_views; i++)
             if (own >> i & 1) t->view[i].is_seen = 0;
     }
-    for (size_t i = 0; i < t->n_views; i++) {
-        if (t->view[i].is_seen) continue;
-        if (t->features_rows + (size_t)t->view[i].n_visual > room)
-            return PH_FAIL(err, PH_EBUG, "no room for the visual tokens of picture %zu", i);
-        t->view[i].row = t->features_first + t->features_rows;
-        t->features_rows += (size_t)t->view[i].n_visual;
-    }
-    return PH_OK;
+    PH_TRY(give_rows(t, room, err));
+    if (ph_inject_is_piece(t)) return PH_OK;
+    forget(t); /* what is injected is one run of rows */
+    return give_rows(t, room, err);
 }
 
 ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {

@@ -258,8 +258,9 @@ static ph_rc open_parts(ph_model *m, const char *path, const ph_model_options *o
     PH_TRY(read_recipe(m, err));
     PH_TRY(check_recipe(m, err));
     PH_TRY(ph_model_open_tokens(m, err));
-    if (m->spec.embed.d) return PH_OK; /* nothing is said to it */
-    return ph_model_open_chat(m, o ? o->template_ : NULL, err);
+    if (!m->spec.embed.d) /* else nothing is said to it */
+        PH_TRY(ph_model_open_chat(m, o ? o->template_ : NULL, err));
+    return o && o->injects ? ph_model_inject(m, o->inject_layer, o->inject_alpha, err) : PH_OK;
 }
 
 /* What opening took at its worst and what of it stays, as the kernel counts it.  Reading a tokenizer's JSON

@@ -52,10 +52,13 @@ typedef struct ph_model_options {
     int         reads_ahead;   /* mapped weights are asked for in the order of their use, by a thread */
     int         is_plan_only;  /* nothing will run: none of that is done, plans are as if it were */
     int         is_trusted;    /* of a bundle only size and head are held against its seal, not the data */
+    int         injects;       /* 1: ph_model_inject with these, once the graphs are built */
+    int         inject_layer;
+    double      inject_alpha;
 } ph_model_options;
 
-/* Errors: those of the readers, of ph_bundle_check and of ph_model_reside; PH_EUNSUP an unknown family (lists
- * the known); PH_EMISMATCH config against weights, naming the tensor and both shapes. */
+/* Errors: those of the readers, of ph_bundle_check, ph_model_inject and ph_model_reside; PH_EUNSUP an unknown
+ * family (lists the known); PH_EMISMATCH config against weights, naming the tensor and both shapes. */
 ph_rc ph_model_open(ph_model **m, const char *path, const ph_model_options *options, ph_err *err);
 void  ph_model_close(ph_model *m);
 /* The tokenizer of a checkpoint's own files, made anew even where a bundle has it ready-made. */

@@ -49,6 +49,22 @@ for model in tests/golden/set/models/vlm_llava15 tests/golden/set/models/vlm_ide
     done
 done
 
+# Injected features, which are the pictures' of each question, also where those stand in another's slot.
+model=tests/golden/set/models/vlm_llava15
+questions 18 > "$D/q"
+as_list $model --pipeline serial > "$D/plain"
+as_list $model --pipeline serial --inject 1 > "$D/want"
+ok "injected: otherwise than plain" test "$(comm -12 <(sort "$D/plain") <(sort "$D/want") | wc -l)" -lt 9
+ok "injected: texts alone as plain" cmp -s <(grep ',0\]$' "$D/plain") <(grep ',0\]$' "$D/want")
+for how in "--pipeline double -t 2" "--pipeline double -t 4 --see-threads 1 --chunk 16" "-t 2"; do
+    # shellcheck disable=SC2086
+    as_list $model $how --inject 1 > "$D/got"
+    ok "injected: $how" cmp -s "$D/want" "$D/got"
+done
+ok "no such layer" refused 2 'no layer 9 to inject at: the language part has layers 0 to 3' -p x --inject 9
+ok "alpha alone" refused 2 'goes with --inject' -p x --inject-alpha 1
+ok "a text model" refused 2 'nothing about pictures' -m tests/golden/set/models/llm_qwen2_tied -p x --inject 0
+
 # ---- which way, and why
 
 questions 18 > "$D/q"
