@@ -177,8 +177,10 @@ static ph_rc gather(job *j, ph_err *err) {
 
 static ph_rc check_list(const job *j, ph_err *err) {
     if (!j->list && (j->pipeline || j->bandwidth || j->cli.session.see_threads))
-        return PH_FAIL(err, PH_EUSAGE,
-                       "--pipeline, --see-threads and --bandwidth are for a --list of questions");
+        return PH_FAIL(err, PH_EUSAGE, "%s is for a list of questions: give one with --list FILE",
+                       j->pipeline    ? "--pipeline"
+                       : j->bandwidth ? "--bandwidth"
+                                      : "--see-threads");
     if (j->list && (j->prompt || j->raw || j->audio || j->cli.images.n || j->videos.n))
         return PH_FAIL(
             err, PH_EUSAGE,
@@ -257,16 +259,17 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          "TEXT}; - reads standard input",
          PH_OPTION_TEXT, &j.list},
         {"--pipeline", 0, "HOW",
-         "of a list: serial, double (a picture is seen while the answer before is said), or auto (default): "
-         "double "
-         "where it is faster, measured",
+         "of a list: serial, double (a picture is seen while the answer before is said), deep (and the next "
+         "one "
+         "decoded), or auto (default): double where it is faster, measured",
          PH_OPTION_TEXT, &j.pipeline},
         {"--see-threads", 0, "N",
          "of a list with double: of --threads, those that see; default: by the time they take",
          PH_OPTION_INT(1, PH_CLI_THREADS_MAX), &j.cli.session.see_threads},
         {"--bandwidth", 0, "SIZE",
-         "of a list with auto: what the memory gives a second (6.4GB); serial where both sides would want "
-         "more",
+         "of a list: what the memory gives a second (6.4GB); the first questions tell how many sides it "
+         "feeds "
+         "at a time, up to --pipeline's",
          PH_OPTION_SIZE, &j.bandwidth},
         {"--ignore-eos", 0, NULL, "do not stop where the model would", PH_OPTION_FLAG, &j.ignore_stop},
         {"--stats", 0, NULL, "print times, memory and where parts run to standard error", PH_OPTION_FLAG,

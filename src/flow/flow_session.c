@@ -38,6 +38,11 @@ static ph_rc name_engine(ph_session *s, ph_part part, const char *name, ph_err *
     return PH_OK;
 }
 
+/* Threads of the crews: one decodes. */
+static int working(const ph_session_options *h) {
+    return h->threads - h->ahead > 0 ? h->threads - h->ahead : 1;
+}
+
 static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     ph_session_options *h = &s->how;
     int                 own = s->model->spec.text.context;
@@ -46,10 +51,12 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     h->context = or_else(h->context, own < 4096 ? own : 4096);
     h->sequences = or_else(h->sequences, 1);
     if (!s->model->vision || h->beside < 0) h->beside = 0; /* nothing is seen */
+    if (!s->model->vision || h->ahead < 0) h->ahead = 0;
+    h->ahead = h->ahead > 0;
     if (h->beside > PH_PEERS_MAX)
         return PH_FAIL(err, PH_EUSAGE, "%d turns beside each other; at most %d", h->beside, PH_PEERS_MAX);
-    h->see_threads = or_else(h->see_threads, h->threads / 2);
-    if (h->see_threads >= h->threads) h->see_threads = h->threads - 1;
+    h->see_threads = or_else(h->see_threads, working(h) / 2);
+    if (h->see_threads >= working(h)) h->see_threads = working(h) - 1;
     if (h->see_threads < 1) h->see_threads = 1;
     h->chunk = or_else(h->chunk, 512);
     h->tiles = or_else(h->tiles, 4);
@@ -375,8 +382,8 @@ static ph_rc compile_all(ph_session *s, ph_err *err) {
 /* One crew, or one a side where both run at a time. */
 static ph_rc open_crews(ph_session *s, ph_err *err) {
     const ph_session_options *h = &s->how;
-    if (!h->beside) return ph_threads_open(&s->threads, h->threads, err);
-    int rest = h->threads - h->see_threads;
+    if (!h->beside) return ph_threads_open(&s->threads, working(h), err);
+    int rest = working(h) - h->see_threads;
     PH_TRY(ph_threads_open(&s->see_threads, h->see_threads, err));
     return ph_threads_open(&s->threads, rest < 1 ? 1 : rest, err);
 }
@@ -598,6 +605,9 @@ uint64_t ph_session_barriers(const ph_session *s) {
 }
 int ph_session_beside(const ph_session *s) {
     return s->how.beside;
+}
+int ph_session_ahead(const ph_session *s) {
+    return s->how.ahead;
 }
 int ph_session_threads(const ph_session *s, int is_seeing) {
     return ph_threads_count(crew_of(s, is_seeing ? PH_PART_VISION : PH_PART_LANGUAGE));

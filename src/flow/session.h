@@ -144,12 +144,13 @@ struct ph_turn {
     size_t             n_views;
     ph_view            old[PH_PICTURES_MAX]; /* of the question before: their features may serve again */
     size_t             n_old;
-    float             *features;           /* rows of d_visual; this turn's are [features_first, + context) */
-    size_t             features_first;     /* 0 unless the memory is lent */
-    size_t             features_rows;      /* used */
-    ph_turn           *peer[PH_PEERS_MAX]; /* [n_peers] turns with rows of the same memory */
-    size_t             n_peers;
-    uint64_t           borrows; /* bits of peers whose rows the question's pictures have */
+    float             *features;       /* rows of d_visual; this turn's are [features_first, + context) */
+    size_t             features_first; /* 0 unless the memory is lent */
+    size_t             features_rows;  /* used */
+    ph_turn *const    *peer;           /* [n_peers] turns with rows of the same memory; borrowed */
+    size_t             n_peers, own;   /* peer[own] is this one */
+    int                is_placed;      /* the question's pictures have their rows */
+    uint64_t           borrows;        /* bits of peers whose rows the question's pictures have */
     /* The sequence as it is, and as it shall be: ids, feature rows (-1: text), and keys that tell equal rows.
      */
     int32_t *id, *feature;
@@ -230,6 +231,9 @@ static inline uint64_t ph_turn_inject_key(const ph_turn *t, uint64_t key) {
     return t->inject.key ? (key ^ t->inject.key) * 0x9e3779b97f4a7c15u | (uint64_t)1 << 63 : key;
 }
 int ph_turn_hear(void *turn, const char *piece, size_t n);
+
+/* stage_picture.c: where the features of the turn's pictures will stand, once a question, before it sees. */
+ph_rc ph_turn_place(ph_turn *t, ph_err *err);
 
 /* flow_sound.c */
 ph_rc ph_sound_measure(ph_turn *t, ph_view *v, ph_err *err);

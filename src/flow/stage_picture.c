@@ -190,9 +190,10 @@ static ph_rc give_rows(ph_turn *t, size_t room, ph_err *err) {
 }
 
 /* Where each picture's visual tokens will stand among the turn's features. */
-static ph_rc place(ph_turn *t, ph_err *err) {
+ph_rc ph_turn_place(ph_turn *t, ph_err *err) {
     size_t   room = ph_session_features_rows(t->session), wanted = 0;
     uint64_t own = 0;
+    t->is_placed = 1;
     for (size_t i = 0; i < t->n_views; i++) {
         if (find_peers(t, &t->view[i])) continue;
         if (find_seen(t, t->old, t->n_old, &t->view[i]))
@@ -220,7 +221,6 @@ ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {
             ph_rc rc = prepare_one(t, &t->view[v], err);
             if (rc) return in_file(&t->view[v], rc, err);
         }
-        PH_TRY(place(t, err));
         if (t->n_views && t->picture_arena.size > t->done.prepare) t->done.prepare = t->picture_arena.size;
         t->see_view = 0;
         t->see_tile = 0;

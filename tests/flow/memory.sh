@@ -70,7 +70,7 @@ for ((i = 0; i < 24; i++)); do
     printf '{"prompt": "What is in the image?", "image": "%s"}\n' $images/${pictures[i % 6]}
 done > "$carried/list"
 for name in models/panel-vlm tests/golden/set/models/vlm_{llava15,idefics3,qwen2vl,gemma3,mllama}; do
-    for how in "serial -t 2" "double -t 2" "double -t 4 --see-threads 3" "double -t 2 --chunk 16" "double --kv q4_1 -t 2"; do
+    for how in "serial -t 2" "double -t 2" "double -t 4 --see-threads 3" "double -t 2 --chunk 16" "double --kv q4_1 -t 2" "deep -t 3" "deep -t 4 --chunk 16"; do
         # shellcheck disable=SC2086
         holds_list "$(basename $name), a list, $how" $name --pipeline $how --ignore-eos -n 12
     done
