@@ -106,6 +106,17 @@ static void print_stats(const job *j, const ph_answer *a) {
     if (route) ph_cli_print_route(stderr, route);
 }
 
+/* Nothing but a blank line looks like a fault: a person is told why there is no more. */
+static void say_empty(const job *j, const ph_answer *a) {
+    static const char *const why[] = {[PH_STOP_TOKEN] = "the model ended it at once",
+                                      [PH_STOP_WORD] = "a word of --stop came first",
+                                      [PH_STOP_LENGTH] = "its tokens are no text yet",
+                                      [PH_STOP_CONTEXT] = "the context is full",
+                                      [PH_STOP_CANCEL] = "it was interrupted"};
+    if (a->n_text || j->cli.is_json || j->cli.is_quiet || !isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "(empty answer: %s)\n", a->stop != PH_STOP_NONE ? why[a->stop] : "nothing was said");
+}
+
 /* A recording alone is transcribed: the model knows how a transcript opens. */
 static ph_rc hear(const job *j, ph_question *q, const ph_recording *sound, ph_err *err) {
     const ph_model *m = j->cli.opened;
@@ -149,9 +160,11 @@ static ph_rc ask(job *j, ph_err *err) {
     do { /* a long recording: each stretch is a question of its own */
         PH_TRY(ph_ask(j->turn, &q, &a, err));
         if (j->cli.is_json) print_json(j, &a);
+        say_empty(j, &a);
         if (j->shows_stats) print_stats(j, &a);
     } while (++sound.stretch < a.stretches && a.stop != PH_STOP_CANCEL);
-    if (!j->cli.is_json && j->last != '\n') putchar('\n');
+    /* Nothing at all is an empty line to a program, and told to a person. */
+    if (!j->cli.is_json && j->last != '\n' && (j->last || !isatty(STDOUT_FILENO))) putchar('\n');
     return PH_OK;
 }
 

@@ -148,6 +148,16 @@ ok "threads without a list" refused 2 "--see-threads is for a list" -p x --see-t
 ok "bandwidth without a list" refused 2 "--bandwidth is for a list" -p x --bandwidth 6GB
 ok "no threads" refused 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
 
+# ---- an answer of nothing: an empty line to a program, a word to a person
+
+ok "empty, to a program" [ "$("$PINHOLE" run -p hello 2>&1 | od -An -c | tr -d ' ')" = '\n' ]
+ok "empty, in JSON" test "$("$PINHOLE" run -p hello --json | jq -c '[.text, .ids, .stop]')" = '["",[],"token"]'
+if command -v script > /dev/null; then
+    person() { script -qec "$PINHOLE run -p hello $*" /dev/null < /dev/null; }
+    ok "empty, to a person" test "$(person | tr -d '\r')" = "(empty answer: the model ended it at once)"
+    ok "empty, to one who wants quiet" test -z "$(person -q | tr -d '\r\n')"
+fi
+
 # ---- an interrupt, when the second answer has begun to come
 for ((i = 0; i < 6; i++)); do echo '{"prompt": "describe", "image": "examples/panel1.png"}'; done > "$D/q"
 for how in serial double deep; do
