@@ -40,6 +40,7 @@ typedef struct ph_model {
     size_t           tokenizer_bytes; /* tables that stay */
     size_t           resident_bytes;  /* of the process once the model is open: libraries, tables, headers */
     size_t           whole_bytes; /* of the weights' files, held in memory from the start; 0: as touched */
+    const char      *passes_off;  /* of the options, while it is opened */
     struct ph_ahead *ahead;       /* reads them before they are used; or NULL */
     size_t load_peak_bytes; /* the most that was resident while opening; 0: no more than there was before */
 } ph_model;
@@ -52,7 +53,8 @@ typedef struct ph_model_options {
     int         reads_ahead;   /* mapped weights are asked for in the order of their use, by a thread */
     int         is_plan_only;  /* nothing will run: none of that is done, plans are as if it were */
     int         is_trusted;    /* of a bundle only size and head are held against its seal, not the data */
-    int         injects;       /* 1: ph_model_inject with these, once the graphs are built */
+    const char *passes_off; /* names of passes (graph/pass.def) that are left out of its graphs; NULL: none */
+    int         injects;    /* 1: ph_model_inject with these, once the graphs are built */
     int         inject_layer;
     double      inject_alpha;
 } ph_model_options;
