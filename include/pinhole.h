@@ -104,7 +104,10 @@ typedef struct pinhole_model_options {
     int         mlock;      /* 1: read all weights and lock them in memory; EMACHINE where that is refused */
     int         read_ahead; /* 1: a thread asks for mapped weights in the order of their use; it ends with
                              * the model */
-    int trust; /* 1: of a bundle only size and keys are held against its checksums, not the weights */
+    int    trust;  /* 1: of a bundle only size and keys are held against its checksums, not the weights */
+    int    inject; /* 1: the pooled features of a question's pictures are added to what layer */
+    int    inject_layer; /* ... of the decoder reads, from 0; EUSAGE where it has no such layer */
+    double inject_alpha; /* how much of them; 0: 0.3 */
 } pinhole_model_options;
 
 /* Open a checkpoint: a Hugging Face directory, or a .gguf file.  Weights are mapped and none is read,

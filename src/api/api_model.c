@@ -1,6 +1,8 @@
 /* api_model.c - models: open, describe, draw. */
 #include "api/api.h"
 
+#include "graph/modal.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +16,10 @@ static ph_rc open_model(pinhole_model **out, const char *path, const pinhole_mod
                                   .is_read_whole = o.no_mmap != 0,
                                   .is_locked = o.mlock != 0,
                                   .reads_ahead = o.read_ahead != 0,
-                                  .is_trusted = o.trust != 0};
+                                  .is_trusted = o.trust != 0,
+                                  .injects = o.inject != 0,
+                                  .inject_layer = o.inject_layer,
+                                  .inject_alpha = o.inject_alpha == 0 ? PH_INJECT_ALPHA : o.inject_alpha};
     m = calloc(1, sizeof *m);
     if (!m) return PH_FAIL(err, PH_ENOMEM, "a model's handle");
     ph_rc rc = ph_model_open(&m->opened, path, &how, err);

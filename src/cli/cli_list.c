@@ -210,19 +210,22 @@ static ph_rc split(work *w, const char *text, size_t n, ph_err *err) {
 }
 
 static void print_stats(const work *w, const ph_many_report *r) {
-    fprintf(stderr, "\n%zu questions, %zu without an answer, in %.1f ms: %zu serial, %zu double", w->n,
-            w->n - w->answered, r->wall_ms, r->n_serial, r->n_double);
-    if (r->n_double)
-        fprintf(stderr, "; at last %d thread%s saw and %d answered\n", r->see_threads,
+    fprintf(stderr, "\n%zu questions, %zu without an answer, in %.1f ms: %zu serial, %zu double, %zu deep",
+            w->n, w->n - w->answered, r->wall_ms, r->n_serial, r->n_double, r->n_deep);
+    if (r->sides.beside)
+        fprintf(stderr, "; at last %d thread%s saw and %d answered", r->see_threads,
                 r->see_threads == 1 ? "" : "s", r->threads);
     else
-        fprintf(stderr, "; %d thread%s\n", r->threads, r->threads == 1 ? "" : "s");
-    fprintf(stderr, "pipeline: %s", ph_overlap_name[r->used]);
+        fprintf(stderr, "; %d thread%s", r->threads, r->threads == 1 ? "" : "s");
+    fprintf(stderr, "%s\npipeline: %s", r->sides.ahead ? ", one prepared ahead" : "",
+            ph_overlap_name[r->used]);
     if (r->why) fprintf(stderr, ", since %s", r->why);
     if (r->double_ms > 0)
         fprintf(stderr, " (a question: %.1f ms double, %.1f ms serial)", r->double_ms, r->serial_ms);
     if (r->cut.n)
-        fprintf(stderr, "; the two sides draw %.2f GB/s where they run at a time", r->cut.drawn / 1e9);
+        fprintf(stderr, "; %zu side%s of decode+prepare%ssee+bridge%sanswer draw %.2f GB/s at a time",
+                r->cut.n, r->cut.n == 1 ? "" : "s", ph_many_sides(&r->cut).ahead ? " | " : " ",
+                ph_many_sides(&r->cut).beside ? " | " : " ", r->cut.drawn / 1e9);
     fprintf(stderr, "\npictures %.1f ms, answers %.1f ms\n", r->picture_ms, r->answer_ms);
     fprintf(stderr, "memory: %.1f MB predicted, %.1f MB measured\n", (double)r->predicted.total / 1e6,
             (double)r->measured / 1e6);
@@ -230,7 +233,8 @@ static void print_stats(const work *w, const ph_many_report *r) {
 
 ph_rc ph_cli_pipeline(const char *name, ph_overlap *out, ph_err *err) {
     int i = name ? ph_overlap_find(name) : PH_OVERLAP_AUTO;
-    if (i < 0) return PH_FAIL(err, PH_EUSAGE, "--pipeline takes serial, double or auto, not '%s'", name);
+    if (i < 0)
+        return PH_FAIL(err, PH_EUSAGE, "--pipeline takes serial, double, deep or auto, not '%s'", name);
     *out = (ph_overlap)i;
     return PH_OK;
 }

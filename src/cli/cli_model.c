@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "graph/kv_page.h"
+#include "graph/modal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@ void ph_cli_init(ph_cli *c) {
     c->log = (ph_log){.write = say, .arg = c, .most = PH_LOG_WARN};
     c->sampling.repeat_penalty = 1;
     c->sampling.top_p = 1;
+    c->inject = -1;
+    c->inject_alpha = PH_INJECT_ALPHA;
 }
 
 void ph_cli_leave_out(ph_option *rows, const char *name) {
@@ -130,6 +133,16 @@ void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
 }
 
+void ph_cli_inject_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
+    const ph_option r[] = {
+        {"--inject", 0, "LAYER",
+         "the pooled features of a question's pictures are added to what this layer of the decoder reads",
+         PH_OPTION_INT(0, 1000000), &c->inject},
+        {"--inject-alpha", 0, "A", "how much of them (0.3)", PH_OPTION_REAL, &c->inject_alpha},
+    };
+    ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
+}
+
 /* Where the built-in model is: PINHOLE_MODEL, beside a build folder, or where `make install` puts it. */
 static ph_rc built_in(char *out, size_t size, ph_err *err) {
     static const char *const places[] = {"../models/panel-vlm", "../share/pinhole/models/panel-vlm",
@@ -176,7 +189,10 @@ ph_model_options ph_cli_model_how(const ph_cli *c) {
                               .is_locked = c->is_locked,
                               .reads_ahead = !c->reads_no_ahead,
                               .is_plan_only = c->is_shown_only,
-                              .is_trusted = c->is_trusted};
+                              .is_trusted = c->is_trusted,
+                              .injects = c->inject >= 0,
+                              .inject_layer = c->inject,
+                              .inject_alpha = c->inject_alpha};
 }
 
 ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
@@ -244,6 +260,8 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
 ph_rc ph_cli_settle(ph_cli *c, ph_err *err) {
     PH_TRY(read_engines(c, err));
     PH_TRY(ph_cli_check_video(c, err));
+    if (c->inject < 0 && (c->inject_alpha < PH_INJECT_ALPHA || c->inject_alpha > PH_INJECT_ALPHA))
+        return PH_FAIL(err, PH_EUSAGE, "--inject-alpha goes with --inject LAYER");
     if (c->alpha) {
         if (!strcmp(c->alpha, "drop"))
             c->session.alpha = PH_ALPHA_DROP;

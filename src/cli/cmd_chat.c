@@ -236,7 +236,7 @@ static ph_rc work(job *j, ph_err *err) {
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
     ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], sampling[PH_CLI_ROWS_MAX];
-    ph_option       video[PH_CLI_ROWS_MAX];
+    ph_option       video[PH_CLI_ROWS_MAX], inject[PH_CLI_ROWS_MAX];
     const ph_option own[] = {
         {"--image", 'i', "FILE", "a picture for the first question; /image FILE shows more", PH_OPTION_TEXTS,
          &j.cli.images},
@@ -254,7 +254,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_cli_session_options(&j.cli, session);
     ph_cli_sampling_options(&j.cli, sampling);
     ph_cli_video_options(&j.cli, video);
-    ph_options o = {.group = {own, video, model, session, sampling}, .n_groups = 5};
+    ph_cli_inject_options(&j.cli, inject);
+    ph_options o = {.group = {own, video, model, session, inject, sampling}, .n_groups = 6};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n)

@@ -45,6 +45,7 @@ static void print_memory(const job *j) {
         printf("  a picture is seen while the answer before is said: both sides' scratch, features of %d "
                "questions\n",
                l->beside);
+    if (l->ahead) printf("  and the pictures of the next one are decoded meanwhile\n");
     ph_cli_print_size("input", m->input, "pictures, tiles, ids, rows; padding");
     ph_cli_print_size("activations", m->activations, "values between steps");
     ph_cli_print_size("weights", m->weights, "pages of the files that are read");
@@ -231,6 +232,7 @@ static void print_json(const job *j, int fits) {
     json_object_set_new(json_object_get(o, "load"), "image_tokens", json_integer(j->image_tokens));
     if (j->route.n_parts) json_object_set_new(o, "route", ph_cli_route_json(&j->route));
     json_object_set_new(json_object_get(o, "load"), "beside", json_integer(l->beside));
+    json_object_set_new(json_object_get(o, "load"), "ahead", json_integer(l->ahead));
     json_object_set_new(o, "estimate", json_boolean(j->plan.is_estimate));
     if (m->source.bundle.version) json_object_set_new(o, "bundle", kept_json(j));
     if (m->video_recipe.kind) json_object_set_new(o, "video_decoder", ph_cli_decoder_json(&j->cli));
@@ -311,6 +313,7 @@ static ph_rc read_pipeline(job *j, ph_err *err) {
     ph_overlap how = PH_OVERLAP_SERIAL;
     if (j->pipeline) PH_TRY(ph_cli_pipeline(j->pipeline, &how, err));
     j->cli.session.beside = how == PH_OVERLAP_SERIAL ? 0 : PH_PIPELINE_SLOTS;
+    j->cli.session.ahead = how == PH_OVERLAP_DEEP;
     return PH_OK;
 }
 
@@ -359,9 +362,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
         {"--memory", 0, "SIZE", "say whether it fits: 1.8GB, 512MiB; exit 1 if not", PH_OPTION_SIZE,
          &j.budget},
         {"--pipeline", 0, "HOW",
-         "the plan is for a list answered so (pinhole run --list): serial (default), double or auto, which "
-         "may become "
-         "double",
+         "the plan is for a list answered so (pinhole run --list): serial (default), double, deep, or auto, "
+         "which may become double",
          PH_OPTION_TEXT, &j.pipeline},
         {"--images", 0, "N", "pictures a prompt that the plan is for (1)", PH_OPTION_INT(0, PH_PICTURES_MAX),
          &j.cli.session.images},

@@ -103,7 +103,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const ph_option own[] = {
         {"--image", 'i', "FILE", "the picture; may also stand without --image", PH_OPTION_TEXTS,
          &j.cli.images},
-        {"--output", 'o', "FILE", "write the pixels to a .safetensors file", PH_OPTION_TEXT, &j.out},
+        {"--out", 'o', "FILE", "write the pixels to a .safetensors file", PH_OPTION_TEXT, &j.out},
         {"--image-min-tokens", 0, "N", "a picture takes at least N tokens; refused where the model cannot",
          PH_OPTION_INT(0, PH_CLI_TOKENS_MAX), &j.cli.session.image_min_tokens},
         {"--image-max-tokens", 0, "N", "a picture takes at most N tokens; refused where the model cannot",

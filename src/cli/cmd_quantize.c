@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,6 +40,12 @@ static int is_file(const job *j) {
     return !ph_recipe_has_int8(&j->types) || ph_name_ends_with(j->c.out, ".gguf");
 }
 
+static void say_unmet(const job *j) {
+    const ph_recipe_types *t = &j->types;
+    for (size_t i = 0; (i = ph_recipe_unmet(t, i)) < t->n; i++)
+        fprintf(stderr, "pinhole: no tensor matches the rule '%.120s' of the recipe\n", t->rule[i].pattern);
+}
+
 static ph_rc work(job *j, ph_err *err) {
     ph_convert_report report;
     PH_TRY(ph_arena_open_growing(&j->arena, 16 << 10, err));
@@ -47,6 +54,7 @@ static ph_rc work(job *j, ph_err *err) {
     j->c.to_gguf = j->c.is_bundle || is_file(j);
     PH_TRY(ph_cli_convert_shards(&j->c, err));
     PH_TRY(ph_convert_run(&j->c, &report, err));
+    say_unmet(j);
     ph_cli_convert_report(&j->c, &report, j->is_json);
     return PH_OK;
 }

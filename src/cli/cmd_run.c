@@ -106,6 +106,17 @@ static void print_stats(const job *j, const ph_answer *a) {
     if (route) ph_cli_print_route(stderr, route);
 }
 
+/* Nothing but a blank line looks like a fault: a person is told why there is no more. */
+static void say_empty(const job *j, const ph_answer *a) {
+    static const char *const why[] = {[PH_STOP_TOKEN] = "the model ended it at once",
+                                      [PH_STOP_WORD] = "a word of --stop came first",
+                                      [PH_STOP_LENGTH] = "its tokens are no text yet",
+                                      [PH_STOP_CONTEXT] = "the context is full",
+                                      [PH_STOP_CANCEL] = "it was interrupted"};
+    if (a->n_text || j->cli.is_json || j->cli.is_quiet || !isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "(empty answer: %s)\n", a->stop != PH_STOP_NONE ? why[a->stop] : "nothing was said");
+}
+
 /* A recording alone is transcribed: the model knows how a transcript opens. */
 static ph_rc hear(const job *j, ph_question *q, const ph_recording *sound, ph_err *err) {
     const ph_model *m = j->cli.opened;
@@ -149,9 +160,11 @@ static ph_rc ask(job *j, ph_err *err) {
     do { /* a long recording: each stretch is a question of its own */
         PH_TRY(ph_ask(j->turn, &q, &a, err));
         if (j->cli.is_json) print_json(j, &a);
+        say_empty(j, &a);
         if (j->shows_stats) print_stats(j, &a);
     } while (++sound.stretch < a.stretches && a.stop != PH_STOP_CANCEL);
-    if (!j->cli.is_json && j->last != '\n') putchar('\n');
+    /* Nothing at all is an empty line to a program, and told to a person. */
+    if (!j->cli.is_json && j->last != '\n' && (j->last || !isatty(STDOUT_FILENO))) putchar('\n');
     return PH_OK;
 }
 
@@ -177,8 +190,10 @@ static ph_rc gather(job *j, ph_err *err) {
 
 static ph_rc check_list(const job *j, ph_err *err) {
     if (!j->list && (j->pipeline || j->bandwidth || j->cli.session.see_threads))
-        return PH_FAIL(err, PH_EUSAGE,
-                       "--pipeline, --see-threads and --bandwidth are for a --list of questions");
+        return PH_FAIL(err, PH_EUSAGE, "%s is for a list of questions: give one with --list FILE",
+                       j->pipeline    ? "--pipeline"
+                       : j->bandwidth ? "--bandwidth"
+                                      : "--see-threads");
     if (j->list && (j->prompt || j->raw || j->audio || j->cli.images.n || j->videos.n))
         return PH_FAIL(
             err, PH_EUSAGE,
@@ -237,7 +252,7 @@ static ph_rc work(job *j, ph_err *err) {
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
     ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], sampling[PH_CLI_ROWS_MAX];
-    ph_option       video[PH_CLI_ROWS_MAX];
+    ph_option       video[PH_CLI_ROWS_MAX], inject[PH_CLI_ROWS_MAX];
     const ph_option own[] = {
         {"--prompt", 'p', "TEXT", "the question; - reads it from standard input", PH_OPTION_TEXT, &j.prompt},
         {"--image", 'i', "FILE", "a picture; may be repeated", PH_OPTION_TEXTS, &j.cli.images},
@@ -257,16 +272,17 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          "TEXT}; - reads standard input",
          PH_OPTION_TEXT, &j.list},
         {"--pipeline", 0, "HOW",
-         "of a list: serial, double (a picture is seen while the answer before is said), or auto (default): "
-         "double "
-         "where it is faster, measured",
+         "of a list: serial, double (a picture is seen while the answer before is said), deep (and the next "
+         "one "
+         "decoded), or auto (default): double where it is faster, measured",
          PH_OPTION_TEXT, &j.pipeline},
         {"--see-threads", 0, "N",
          "of a list with double: of --threads, those that see; default: by the time they take",
          PH_OPTION_INT(1, PH_CLI_THREADS_MAX), &j.cli.session.see_threads},
         {"--bandwidth", 0, "SIZE",
-         "of a list with auto: what the memory gives a second (6.4GB); serial where both sides would want "
-         "more",
+         "of a list: what the memory gives a second (6.4GB); the first questions tell how many sides it "
+         "feeds "
+         "at a time, up to --pipeline's",
          PH_OPTION_SIZE, &j.bandwidth},
         {"--ignore-eos", 0, NULL, "do not stop where the model would", PH_OPTION_FLAG, &j.ignore_stop},
         {"--stats", 0, NULL, "print times, memory and where parts run to standard error", PH_OPTION_FLAG,
@@ -281,7 +297,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     ph_cli_session_options(&j.cli, session);
     ph_cli_sampling_options(&j.cli, sampling);
     ph_cli_video_options(&j.cli, video);
-    ph_options o = {.group = {own, video, model, session, sampling}, .n_groups = 5};
+    ph_cli_inject_options(&j.cli, inject);
+    ph_options o = {.group = {own, video, model, session, inject, sampling}, .n_groups = 6};
     PH_TRY(ph_command_options(self, &o, argc, argv, &is_over, err));
     if (is_over) return PH_OK;
     if (o.rest.n)

@@ -133,6 +133,8 @@ typedef struct ph_cli {
     int                is_trusted;                               /* --trust */
     int                is_judged;     /* session.memory_max also judges the plan: inspect */
     int                is_shown_only; /* the command runs no model: such options count for plans only */
+    int                inject;        /* a layer of the decoder; -1: nothing is injected */
+    double             inject_alpha;
     const char        *system;
     /* what open makes of them */
     ph_log       log;
@@ -154,6 +156,7 @@ void ph_cli_model_options(ph_cli   *c,
                           ph_option rows[PH_CLI_ROWS_MAX]); /* -m --mmproj --chat-template --json ... */
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* -t -c --engine --alpha ... */
 void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
+void ph_cli_inject_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* --inject --inject-alpha */
 
 void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 

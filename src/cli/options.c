@@ -11,7 +11,20 @@
 
 static const ph_option help_row = {"--help", 'h', NULL, "print this help and leave", PH_OPTION_FLAG, NULL};
 
+/* Other spellings that are taken for a row's name; help shows the row's. */
+static const struct { const char *given, *row; } spellings[] = {{"--output", "--out"}};
+
+static const char *spelled(const char *name, size_t *n) {
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+        if (strlen(spellings[i].given) == *n && !strncmp(spellings[i].given, name, *n)) {
+            *n = strlen(spellings[i].row);
+            return spellings[i].row;
+        }
+    return name;
+}
+
 static const ph_option *find(const ph_options *o, const char *name, size_t n) {
+    name = spelled(name, &n);
     if (n == 6 && !strncmp(name, "--help", 6)) return &help_row;
     for (size_t g = 0; g < o->n_groups; g++)
         for (const ph_option *r = o->group[g]; r->name; r++)

@@ -52,6 +52,7 @@ static ph_listed choose(const work *w, size_t i, int *fell_back) {
                                  .is_output = (use & PH_USE_OUTPUT) != 0};
     ph_listed             out = {.from = i, .type = ask.stored, .is_kept = 1};
     *fell_back = 0;
+    ph_recipe_meet(w->c->types, of->name);
     if (use & PH_USE_PLANE || !(ph_dtype_get(of->dtype)->pack || ph_dtype_block(of->dtype) > 1)) return out;
     int by_type = is_free && (may_int8 || w->c->types->type != PH_RECIPE_INT8);
     out.type = ph_recipe_choose(by_type ? w->c->types : &rules, &ask, fell_back);

@@ -89,10 +89,12 @@ ph_rc ph_recipe_types_read(ph_recipe_types *out, const void *bytes, size_t n, co
                            ph_arena *arena, ph_err *err) {
     const char *at = bytes, *end = at + n;
     size_t      lines = 2;
-    void       *rules;
+    void       *rules, *met;
     for (size_t i = 0; i < n; i++) lines += at[i] == '\n' || at[i] == ',';
     PH_TRY(ph_arena_carve(arena, &rules, lines < RULES_MAX ? lines : RULES_MAX, sizeof(ph_recipe_rule), err));
+    PH_TRY(ph_arena_zero(arena, &met, lines < RULES_MAX ? lines : RULES_MAX, sizeof(size_t), err));
     out->rule = rules;
+    out->met = met;
     out->n = 0;
     const char *first = at;
     while (first < end && isspace((unsigned char)*first)) first++;
@@ -125,6 +127,16 @@ int ph_recipe_matches(const char *pattern, const char *name) {
     }
     while (*pattern == '*') pattern++;
     return !*pattern;
+}
+
+void ph_recipe_meet(const ph_recipe_types *r, const char *name) {
+    for (size_t i = 0; r->met && i < r->n; i++)
+        r->met[i] += (size_t)ph_recipe_matches(r->rule[i].pattern, name);
+}
+
+size_t ph_recipe_unmet(const ph_recipe_types *r, size_t from) {
+    while (from < r->n && (!r->met || r->met[from])) from++;
+    return from;
 }
 
 int ph_recipe_has_int8(const ph_recipe_types *r) {

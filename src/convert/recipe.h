@@ -36,6 +36,7 @@ typedef struct ph_recipe_rule {
 typedef struct ph_recipe_types {
     const ph_recipe_rule *rule; /* [n] */
     size_t                n;
+    size_t               *met;         /* [n] tensors whose name each rule matches, so far; or NULL */
     int                   has_type;    /* 0: what no rule names stays as it is stored */
     ph_dtype              type;        /* for everything else that is a matrix */
     int                   is_quantize; /* raise the output's type, as the field does, when `type` is coarse */
@@ -51,6 +52,11 @@ ph_rc ph_recipe_type(const char *name, ph_dtype *out, ph_err *err);
 int ph_recipe_has_int8(const ph_recipe_types *r); /* for everything else, or by a rule */
 
 int ph_recipe_matches(const char *pattern, const char *name);
+
+/* A tensor that may be written: each rule that matches its name is counted in `met`. */
+void ph_recipe_meet(const ph_recipe_types *r, const char *name);
+/* The first rule from `from` on that matched nothing so far; n: there is none, or they are not counted. */
+size_t ph_recipe_unmet(const ph_recipe_types *r, size_t from);
 
 /* What is known of a tensor that is to be written. */
 typedef struct ph_recipe_ask {

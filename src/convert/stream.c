@@ -315,9 +315,23 @@ static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_
     return PH_OK;
 }
 
+/* Rules of which none matches would write what no recipe asks for: said before the last file is written. */
+static ph_rc check_recipe(const ph_stream *s, ph_err *err) {
+    const ph_recipe_types *t = s->c->types;
+    if (!t || !t->n || !t->met || s->report->files < (s->report->mmproj_out[0] ? 2 : 1)) return PH_OK;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->met[i]) return PH_OK;
+    return PH_FAIL(err, PH_EFORMAT,
+                   "none of the recipe's %zu rule%s matches a tensor: the first is '%.80s', and a tensor is "
+                   "called '%.120s'",
+                   t->n, t->n == 1 ? "" : "s", t->rule[0].pattern, s->n ? s->to[0].name : "");
+}
+
 ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err) {
     int    n = s->c->threads > 0 ? s->c->threads : 1;
     size_t floats;
+    if (!s->threads) s->report->files++;
+    PH_TRY(check_recipe(s, err));
     if (!s->threads) PH_TRY(ph_threads_open(&s->threads, n, err));
     if (ph_mul_over(2 * (size_t)n, s->row + 16, &floats))
         return PH_FAIL(err, PH_ELIMIT, "rows of %zu elements", s->row);

@@ -62,6 +62,7 @@ static ph_dtype choose(const ph_stream *s, const char *name, const ph_weight *fr
                          .is_wide = is_wide,
                          .is_output = !strcmp(name, has_output ? "output.weight" : "token_embd.weight")};
     ph_dtype      type = ph_recipe_choose(s->c->types, &ask, &fell_back);
+    ph_recipe_meet(s->c->types, ask.name);
     if (fell_back) ph_convert_note_fall_back(s->report, name);
     return type;
 }

@@ -105,6 +105,44 @@ static ph_rc read_cost(ph_costs *c, const ph_json *o, ph_err *err) {
     return PH_OK;
 }
 
+/* Zero is fine: what takes no time was timed. */
+static ph_rc read_amount(const ph_json *o, const char *key, double *out, ph_err *err) {
+    PH_TRY(ph_json_real(o, key, out, err));
+    if (*out >= 0 && *out <= US_MAX) return PH_OK;
+    return PH_FAIL(err, PH_EFORMAT, "%s.%s: %g is out of range", o->where, key, *out);
+}
+
+static ph_rc read_kind(ph_costs *c, const ph_json *o, ph_err *err) {
+    if (c->n_kinds == PH_COST_KINDS_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%s: more than %d kinds", o->where, PH_COST_KINDS_MAX);
+    ph_cost_kind *k = &c->kind[c->n_kinds];
+    PH_TRY(read_stage(o, &k->stage, err));
+    PH_TRY(text(o, "engine", k->engine, sizeof k->engine, err));
+    PH_TRY(text(o, "kind", k->kind, sizeof k->kind, err));
+    PH_TRY(read_amount(o, "us", &k->us, err));
+    PH_TRY(read_amount(o, "runs", &k->runs, err));
+    c->n_kinds++;
+    return PH_OK;
+}
+
+static ph_rc read_kinds(ph_costs *c, const ph_json *root, ph_err *err) {
+    ph_json kinds = ph_json_get(root, "kinds");
+    int     is_there;
+    PH_TRY(ph_json_want(&kinds, PH_JSON_ARRAY, &is_there, err));
+    for (size_t i = 0; is_there && i < ph_json_count(&kinds); i++) {
+        ph_json one = ph_json_at(&kinds, i);
+        PH_TRY(read_kind(c, &one, err));
+    }
+    return PH_OK;
+}
+
+int ph_costs_kinds_of(const ph_costs *c, ph_cost_stage stage, const char *engine) {
+    int n = 0;
+    for (size_t i = 0; i < c->n_kinds; i++)
+        n += c->kind[i].stage == stage && !strcmp(c->kind[i].engine, engine);
+    return n;
+}
+
 static ph_rc read_key(ph_cost_key *k, const ph_json *root, ph_err *err) {
     ph_json device = ph_json_get(root, "device");
     PH_TRY(text(&device, "cpu", k->cpu, sizeof k->cpu, err));
@@ -134,7 +172,7 @@ static ph_rc read_root(ph_costs *c, const ph_json *root, ph_err *err) {
         ph_json one = ph_json_at(&costs, i);
         PH_TRY(read_cost(c, &one, err));
     }
-    return PH_OK;
+    return read_kinds(c, root, err);
 }
 
 ph_rc ph_costs_read(ph_costs *c, const void *bytes, size_t n, const char *name, ph_err *err) {
@@ -201,7 +239,7 @@ ph_rc ph_costs_write(const ph_costs *c, const char *path, ph_err *err) {
     ph_part_file f;
     json_t      *o = root_json(c);
     if (!o) return PH_FAIL(err, PH_ENOMEM, "the text of %zu costs", c->n);
-    ph_rc rc = ph_part_open(&f, path, err);
+    ph_rc rc = ph_part_open_through(&f, path, err);
     if (!rc) {
         if (json_dumpf(o, f.to, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_ENSURE_ASCII) ||
             putc('\n', f.to) == EOF)

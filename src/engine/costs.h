@@ -11,7 +11,8 @@
  * A cost is of a stage's whole work for one question, at its sizes.  Times hold for this device, model,
  * number of threads and options, and each for its engine's release; otherwise they say nothing.  `model` is
  * what the graphs compute (ph_graph_fingerprint): equal work in another file costs the same.  `kinds`
- * (operators, within a stage) is for people, and not read back.
+ * (operators, within a stage) is for people, and may be left out; where it is there, each cost has some, or
+ * somebody put the cost there who timed nothing: that is said when it is used.
  */
 #ifndef PH_ENGINE_COSTS_H
 #define PH_ENGINE_COSTS_H
@@ -68,6 +69,8 @@ void ph_cost_key_device(ph_cost_key *key, const char *isa, int threads);
 ph_rc ph_costs_read(ph_costs *c, const void *bytes, size_t n, const char *name, ph_err *err);
 /* Of a file: also PH_EPATH, and PH_ELIMIT one that is larger than such a file can be. */
 ph_rc ph_costs_open(ph_costs *c, const char *path, ph_err *err);
+/* How many kinds of steps the file has of this stage on this engine. */
+int ph_costs_kinds_of(const ph_costs *c, ph_cost_stage stage, const char *engine);
 /* The file appears whole or not at all, and takes the place of an older one.  Errors: PH_EPATH, PH_EIO,
  * PH_ENOMEM. */
 ph_rc ph_costs_write(const ph_costs *c, const char *path, ph_err *err);

@@ -38,13 +38,15 @@ typedef struct ph_session_options {
                       * the other */
     int see_threads; /* with `beside`, of `threads`: those that see; 0: half of them.  Each side has one at
                         least */
-    int context;     /* tokens a sequence; 0: the smaller of the model's own and 4096 */
-    int sequences;   /* 0: 1 */
-    int chunk;       /* prefill rows a run, at most; 0: 512 */
-    int tiles;       /* tiles seen at once, at most; 0: 4 */
-    int patches;     /* packed patches seen at once: whole pictures up to so many, or one; 0: as many as
-                      * the load's picture has */
-    int      images; /* pictures a prompt that the plan is for; 0: 1 */
+    int ahead;     /* 1: the next question's pictures are decoded and prepared by a thread of its own, one of
+                    * `threads`; the plan counts one more picture on its way */
+    int context;   /* tokens a sequence; 0: the smaller of the model's own and 4096 */
+    int sequences; /* 0: 1 */
+    int chunk;     /* prefill rows a run, at most; 0: 512 */
+    int tiles;     /* tiles seen at once, at most; 0: 4 */
+    int patches;   /* packed patches seen at once: whole pictures up to so many, or one; 0: as many as
+                    * the load's picture has */
+    int      images;                    /* pictures a prompt that the plan is for; 0: 1 */
     int      image_width, image_height; /* of the picture that the plan is for, pixels; 0: 1024 x 768 */
     int      image_min_tokens, image_max_tokens; /* that a picture takes; 0: as the model's trainer had it */
     ph_dtype kv_dtype;                           /* F32 (0), F16, BF16, Q8_0 or Q4_1 */
@@ -118,6 +120,7 @@ ph_rc ph_session_profile(ph_session *s, const char *graph, ph_err *err);
 size_t   ph_session_holds(const ph_session *s, const char *graph);
 uint64_t ph_session_barriers(const ph_session *s); /* of its crews, since it was opened */
 int ph_session_beside(const ph_session *s); /* ph_session_options.beside as it is: 0 without a vision part */
+int ph_session_ahead(const ph_session *s);  /* the same of `ahead` */
 int ph_session_threads(const ph_session *s, int is_seeing); /* of a side's crew */
 /* Room for a turn's features, those of the longest prompt: rows of a visual token, and their bytes; 0: the
  * model sees nothing. */
@@ -193,7 +196,8 @@ typedef struct ph_answer {
     size_t         n_text;
     const int32_t *ids; /* [n_ids], without the token that stopped it */
     size_t         n_ids;
-    int            stretches;                                  /* of the question's recording */
+    int            stretches;     /* of the question's recording */
+    size_t         picture_bytes; /* of its pictures' files, pixels and tiles, if they were prepared */
     int            prompt_tokens, image_tokens, cached_tokens; /* cached: already in the KV cache */
     ph_stop        stop;
     double         stage_ms[PH_N_STAGES];
@@ -213,9 +217,12 @@ void ph_turn_swap_cache(ph_turn *a, ph_turn *b);
 void ph_turn_abandon(ph_turn *t);
 /* Features stand in the caller's memory: rows [first, first + ph_session_features_rows) from `at` on,
  * which outlives the turn.  A picture that one of peer[n], which have rows of the same memory, has seen
- * already is not seen again; peers[] is copied (64 at most), and may hold the turn itself. */
-void ph_turn_lend(ph_turn *t, float *at, size_t first, ph_turn *const *peer, size_t n);
-/* Bit i: the features of peer[i] are read by this turn's question, from prepare to its end. */
+ * already is not seen again; peer[] is borrowed (64 at most), the turn itself is peer[own]. */
+void ph_turn_lend(ph_turn *t, float *at, size_t first, ph_turn *const *peer, size_t n, size_t own);
+/* t, which stands before see, has from now on the memory of `before`, whose question is over, with what was
+ * seen there; before has none until it succeeds another.  The caller puts t in its place among the peers. */
+void ph_turn_succeed(ph_turn *t, ph_turn *before);
+/* Bit i: the features of peer[i] are read by this turn's question, from see to its end. */
 uint64_t ph_turn_borrows(const ph_turn *t);
 /* Set a question; what the sequence's cache already holds of it is kept.  Borrowed until the answer is there.
  */

@@ -11,7 +11,7 @@
  *
  * Where pictures are seen beside answers (`beside`) the vision part has scratch of its own, a picture is on
  * its way while the language part runs, and each turn's features stand: the phases of the language part hold
- * all of it.
+ * all of it.  Where one is decoded ahead (`ahead`), one more is on its way in each phase.
  *
  * Memory once touched stays resident: pages of weights in the map, the scratch,
  * the cache.  So a phase counts what it adds to those before it, and the last
@@ -27,7 +27,7 @@ enum {
     CODE_BYTES = 400 << 10,
     /* Of these, what decoding a picture adds: its library, the resampler. */
     PICTURE_CODE_BYTES = 600 << 10,
-    /* Where a second thread sees pictures: its stack, and the heap that it has of its own. */
+    /* Where a second thread sees pictures, or decodes: its stack, and the heap that it has of its own. */
     BESIDE_BYTES = 400 << 10,
     /* A photograph's file, where a load states its size in pixels only. */
     FILE_BITS_A_PIXEL = 3,
@@ -131,7 +131,7 @@ static void cache(const ph_session *s, const ph_done *d, ph_memory *m) {
 static void tables(const ph_session *s, const ph_done *d, ph_memory *m) {
     size_t vocab = (size_t)s->model->spec.text.vocab, row = 9 * sizeof(int32_t) + sizeof(uint64_t);
     if (s->model->cross) row += sizeof(ph_sight);
-    m->pools = d->visual * s->d_visual * sizeof(float) + d->tokens * row +
+    m->pools = (d->visual + d->gathered) * s->d_visual * sizeof(float) + d->tokens * row +
                (d->turns > 1 ? d->turns : 1) * ph_sampler_bytes(vocab);
 }
 
@@ -193,6 +193,7 @@ static ph_rc stated(const ph_session *s, ph_done *d, ph_err *err) {
     d->visual = (size_t)h->images * (size_t)ph_spec_tokens(&s->model->spec, &l);
     d->beside = s->model->cross ? d->visual : 0;
     if (h->beside) d->visual *= d->turns = (size_t)h->beside;
+    if (ph_inject_gathered_bytes(s)) d->gathered = d->visual * (size_t)h->sequences;
     size_t area = (size_t)h->image_width * (size_t)h->image_height;
     d->files = (size_t)h->images * (area * FILE_BITS_A_PIXEL / 8);
     d->decode = (size_t)h->images * 3 * area;
@@ -247,6 +248,12 @@ static void beside(const ph_done *d, const ph_memory *see, ph_memory *p) {
                 (d->turns > 1 ? d->turns - 1 : 0) * whole(d->files);
 }
 
+/* The pictures of a question are on their way while those before are seen and answered. */
+static void ahead(const ph_done *d, ph_memory *p) {
+    p->base += BESIDE_BYTES;
+    p->input += (d->prepare > d->decode ? d->prepare : d->decode) + whole(d->files);
+}
+
 ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out, ph_err *err) {
     ph_done   d;
     ph_syms   tiles = {{0}}, rows = {{0}};
@@ -262,7 +269,8 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
                               .tiles = d.tiles,
                               .chunk = d.chunk,
                               .threads = h->threads,
-                              .beside = h->beside}};
+                              .beside = h->beside,
+                              .ahead = h->ahead}};
     tiles.at[PH_SYM_I] = d.tiles;
     tiles.at[PH_SYM_N] = d.patches;
     rows.at[PH_SYM_R] = d.chunk;
@@ -306,6 +314,7 @@ ph_rc ph_session_predict(const ph_session *s, const ph_done *given, ph_plan *out
     else if (see.engine > language.engine)
         p->engine += see.engine - language.engine;
     p->input += whole(d.files);
+    if (h->ahead && d.prepare) ahead(&d, p);
     cache(s, &d, p);
     tables(s, &d, p);
     out->phase[PH_PHASE_STEP] = *p;

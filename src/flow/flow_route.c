@@ -103,12 +103,14 @@ static void set_fault(ph_route_cell *c, const char *fault) {
 /* A program that is only asked what it needs; what compiling refuses, the engine cannot take. */
 static void try_graph(placing *p, ph_part part, size_t e, ph_route_cell *c) {
     const ph_graph *g = ph_part_graph(p->s->model, part);
-    ph_compile      how = {.is_plan_only = 1};
+    int             lent[2];
+    ph_compile      how = {.is_plan_only = 1, .lent = lent};
     ph_need         need;
     size_t          scratch;
     ph_err          why = {0};
     if (!g || c->fault[0]) return;
     ph_part_most(p->s, part, &how.max);
+    how.n_lent = ph_part_lent(p->s, part, g, lent);
     ph_rc rc = p->def[e]->compile(p->engine[e], g, &how, &p->program[part][e], &why);
     if (!rc) rc = p->def[e]->need(p->program[part][e], &how.max, &need, &scratch, &why);
     if (rc) set_fault(c, why.msg);
@@ -283,6 +285,28 @@ static void set_budgets(const placing *p) {
             sum > 0 ? 1e3 * p->s->how.latency_ms * r->part[i].cell[p->native].estimate_us / sum : 0;
 }
 
+/* A file of times that lacks a part leaves all to the rule; one that names steps, but none of a stage, has a
+ * time that nobody took with them. */
+static void say_untimed(const placing *p) {
+    const ph_costs *c = p->costs;
+    for (size_t i = 0; c && i < p->s->route.n_parts; i++) {
+        const ph_route_part *part = &p->s->route.part[i];
+        int                  is_timed = part->asked >= 0;
+        for (size_t e = 0; e < p->s->route.n_engines; e++) is_timed |= part->cell[e].measured_us >= 0;
+        if (!is_timed)
+            ph_log_say(p->s->how.log, PH_LOG_WARN,
+                       "the measured times have none of the part %s: parts go by rule; measure anew with "
+                       "`pinhole profile --save-costs`",
+                       part->name);
+    }
+    for (size_t i = 0; c && c->n_kinds && i < c->n; i++)
+        if (!ph_costs_kinds_of(c, c->at[i].stage, c->at[i].engine))
+            ph_log_say(p->s->how.log, PH_LOG_WARN,
+                       "the measured times have %s on %s, but none of its kinds of steps: taken as it "
+                       "stands; measure anew with `pinhole profile --save-costs`",
+                       ph_cost_stage_name(c->at[i].stage), c->at[i].engine);
+}
+
 static ph_rc put(placing *p, ph_err *err) {
     ph_route *r = &p->s->route;
     r->memory_max = p->s->how.memory_max;
@@ -302,6 +326,7 @@ static ph_rc put(placing *p, ph_err *err) {
     set_budgets(p);
     for (size_t i = 0; i < r->n_parts; i++)
         for (size_t e = 0; e < r->n_engines; e++) r->part[i].cell[e].measured_us = measured_part(p, i, e);
+    say_untimed(p);
     for (size_t e = 0; e < r->n_engines && p->s->is_plan_only; e++)
         if (!p->is_tried[e]) PH_TRY(try_engine(p, e, err));
     return PH_OK;

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "graph/cut.h"
+#include "graph/inject.h"
 #include "graph/kv_page.h"
 
 #include <stdlib.h>
@@ -37,6 +38,11 @@ static ph_rc name_engine(ph_session *s, ph_part part, const char *name, ph_err *
     return PH_OK;
 }
 
+/* Threads of the crews: one decodes. */
+static int working(const ph_session_options *h) {
+    return h->threads - h->ahead > 0 ? h->threads - h->ahead : 1;
+}
+
 static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     ph_session_options *h = &s->how;
     int                 own = s->model->spec.text.context;
@@ -45,10 +51,12 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     h->context = or_else(h->context, own < 4096 ? own : 4096);
     h->sequences = or_else(h->sequences, 1);
     if (!s->model->vision || h->beside < 0) h->beside = 0; /* nothing is seen */
+    if (!s->model->vision || h->ahead < 0) h->ahead = 0;
+    h->ahead = h->ahead > 0;
     if (h->beside > PH_PEERS_MAX)
         return PH_FAIL(err, PH_EUSAGE, "%d turns beside each other; at most %d", h->beside, PH_PEERS_MAX);
-    h->see_threads = or_else(h->see_threads, h->threads / 2);
-    if (h->see_threads >= h->threads) h->see_threads = h->threads - 1;
+    h->see_threads = or_else(h->see_threads, working(h) / 2);
+    if (h->see_threads >= working(h)) h->see_threads = working(h) - 1;
     if (h->see_threads < 1) h->see_threads = 1;
     h->chunk = or_else(h->chunk, 512);
     h->tiles = or_else(h->tiles, 4);
@@ -214,7 +222,16 @@ static const ph_graph *graph_of(const ph_session *s, ph_part part) {
                                       : ph_part_graph(s->model, part);
 }
 
+size_t ph_part_lent(const ph_session *s, ph_part part, const ph_graph *g, int out[2]) {
+    size_t n = 0;
+    if (part != PH_PART_LANGUAGE) return 0;
+    if (s->embed) out[n++] = s->embedded_in;
+    out[n] = ph_graph_find(g, PH_INJECT_FEATURES);
+    return n + (out[n] >= 0);
+}
+
 static ph_rc compile(ph_session *s, ph_part part, ph_err *err) {
+    int       lent[2];
     ph_ready *r = &s->part[part];
     *r = (ph_ready){.graph = graph_of(s, part)};
     ph_part_most(s, part, &r->max);
@@ -224,8 +241,8 @@ static ph_rc compile(ph_session *s, ph_part part, ph_err *err) {
     const ph_compile how = {.max = r->max,
                             .tap = r->tap,
                             .n_taps = r->n_taps,
-                            .lent = &s->embedded_in,
-                            .n_lent = part == PH_PART_LANGUAGE && s->embed,
+                            .lent = lent,
+                            .n_lent = ph_part_lent(s, part, r->graph, lent),
                             .is_plan_only = s->is_plan_only};
     ph_mem           before, after;
     ph_mem_read(&before);
@@ -292,6 +309,8 @@ static void find_language(ph_session *s) {
     s->logits = ph_graph_find(language, s->model->spec.embed.d ? "embedding" : "logits");
     s->cross_seen = ph_graph_find(language, "cross_seen");
     s->positions = ph_graph_find(language, "positions");
+    s->inject_in = ph_graph_find(language, PH_INJECT_FEATURES);
+    s->inject_rows = ph_graph_find(language, PH_INJECT_ROWS);
 }
 
 /* Of the others, and what follows from the model alone: placing leans on them. */
@@ -348,6 +367,8 @@ void ph_part_most(const ph_session *s, ph_part part, ph_syms *most) {
     if (part == PH_PART_CROSS) return;
     most->at[PH_SYM_V] = s->how.chunk;
     most->at[PH_SYM_S] = s->how.all_logits ? s->how.chunk : s->how.sequences;
+    if (ph_graph_find(s->model->language, PH_INJECT_FEATURES) >= 0)
+        most->at[PH_SYM_N] = (int64_t)ph_inject_rows(s);
 }
 
 static ph_rc compile_all(ph_session *s, ph_err *err) {
@@ -361,8 +382,8 @@ static ph_rc compile_all(ph_session *s, ph_err *err) {
 /* One crew, or one a side where both run at a time. */
 static ph_rc open_crews(ph_session *s, ph_err *err) {
     const ph_session_options *h = &s->how;
-    if (!h->beside) return ph_threads_open(&s->threads, h->threads, err);
-    int rest = h->threads - h->see_threads;
+    if (!h->beside) return ph_threads_open(&s->threads, working(h), err);
+    int rest = working(h) - h->see_threads;
     PH_TRY(ph_threads_open(&s->see_threads, h->see_threads, err));
     return ph_threads_open(&s->threads, rest < 1 ? 1 : rest, err);
 }
@@ -409,6 +430,7 @@ static ph_rc ready(ph_session *s, const ph_model *m, const ph_session_options *o
     PH_TRY(cut_language(s, err));
     find_language(s);
     PH_TRY(check_seams(s, err));
+    PH_TRY(ph_inject_check(s, err));
     return compile_all(s, err);
 }
 
@@ -472,6 +494,7 @@ static ph_rc room(ph_session *s, ph_err *err) {
     if (!s->how.beside && see > s->scratch_bytes) s->scratch_bytes = see;
     if (language > s->scratch_bytes) s->scratch_bytes = language;
     PH_TRY(ph_region_open(&s->scratch, s->scratch_bytes, err));
+    if (ph_inject_gathered_bytes(s)) PH_TRY(ph_region_open(&s->gathered, ph_inject_gathered_bytes(s), err));
     PH_TRY(ph_kv_open(&s->kv, &s->kv_spec, err));
     return s->model->cross ? ph_kv_open(&s->cross, &s->cross_spec, err) : PH_OK;
 }
@@ -500,6 +523,7 @@ void ph_session_close(ph_session *s) {
     if (s->cross) ph_kv_close(s->cross);
     ph_region_close(&s->scratch);
     ph_region_close(&s->see_scratch);
+    ph_region_close(&s->gathered);
     free(s);
 }
 
@@ -581,6 +605,9 @@ uint64_t ph_session_barriers(const ph_session *s) {
 }
 int ph_session_beside(const ph_session *s) {
     return s->how.beside;
+}
+int ph_session_ahead(const ph_session *s) {
+    return s->how.ahead;
 }
 int ph_session_threads(const ph_session *s, int is_seeing) {
     return ph_threads_count(crew_of(s, is_seeing ? PH_PART_VISION : PH_PART_LANGUAGE));

@@ -86,11 +86,21 @@ ph_rc ph_turn_open_beside(ph_turn **out, ph_session *s, ph_err *err) {
     return open_turn(out, s, 0, err);
 }
 
-void ph_turn_lend(ph_turn *t, float *at, size_t first, ph_turn *const *peer, size_t n) {
+void ph_turn_lend(ph_turn *t, float *at, size_t first, ph_turn *const *peer, size_t n, size_t own) {
     t->features = at;
     t->features_first = first;
+    t->peer = peer;
     t->n_peers = n < PH_PEERS_MAX ? n : PH_PEERS_MAX;
-    if (t->n_peers) memcpy(t->peer, peer, t->n_peers * sizeof(ph_turn *));
+    t->own = own;
+}
+
+void ph_turn_succeed(ph_turn *t, ph_turn *before) {
+    ph_turn_lend(t, before->features, before->features_first, before->peer, before->n_peers, before->own);
+    t->features_rows = before->features_rows;
+    memcpy(t->old, before->view, before->n_views * sizeof *t->old);
+    t->n_old = before->n_views;
+    ph_turn_lend(before, NULL, 0, NULL, 0, 0);
+    before->n_views = before->n_old = 0;
 }
 
 uint64_t ph_turn_borrows(const ph_turn *t) {
@@ -185,6 +195,7 @@ ph_rc ph_turn_begin(ph_turn *t, const ph_question *q, ph_err *err) {
     memcpy(t->old, t->view, t->n_views * sizeof *t->view);
     t->n_old = t->n_views;
     t->borrows = 0;
+    t->is_placed = 0;
     take_pictures(t, q);
     t->question = q;
     t->stop = PH_STOP_NONE;
@@ -246,7 +257,7 @@ static void so_far(const ph_turn *t, ph_done *d) {
     ph_done *most = &t->session->most;
     d->visual = d->turns = 0;
     for (size_t i = 0; i < t->n_peers; i++) {
-        if (t->peer[i] == t) t->session->held[i] = t->features_rows + 1;
+        if (i == t->own) t->session->held[i] = t->features_rows + 1;
         if (!t->session->held[i]) continue;
         d->visual += t->session->held[i] - 1;
         d->turns++;
@@ -263,6 +274,7 @@ static void so_far(const ph_turn *t, ph_done *d) {
     MOST(beside);
     MOST(different);
     MOST(turns);
+    MOST(gathered);
     MOST(files);
     MOST(decode);
     MOST(prepare);
@@ -278,7 +290,7 @@ static void predict(const ph_turn *t, ph_memory *out) {
     d.visual = t->features_rows;
     d.beside = t->cross_most;
     d.different = different_ids(t);
-    if (t->session->how.beside) so_far(t, &d);
+    if (t->session->how.beside || t->session->how.ahead) so_far(t, &d);
     *out = (ph_memory){0};
     if (!ph_session_predict(t->session, &d, &plan, NULL)) *out = plan.peak;
 }
@@ -293,7 +305,8 @@ void ph_turn_answer(const ph_turn *t, ph_answer *out) {
                        .image_tokens = t->n_image_tokens,
                        .cached_tokens = (int)t->n_cached,
                        .stop = t->stop,
-                       .stretches = t->n_stretches};
+                       .stretches = t->n_stretches,
+                       .picture_bytes = t->n_views ? t->done.files + t->done.prepare : 0};
     memcpy(out->stage_ms, t->stage_ms, sizeof out->stage_ms);
     predict(t, &out->predicted);
     if (ph_mem_read(&mem)) {

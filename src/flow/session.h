@@ -44,6 +44,7 @@ typedef struct ph_done {
     size_t beside;          /* of them, in the cross cache: the most */
     size_t different;       /* ids looked up */
     size_t turns;           /* that held features or sampled, with `beside`; else 0 */
+    size_t gathered;        /* rows of features that were gathered to be injected: the most */
     size_t files;           /* bytes of the pictures' files, mapped and read */
     size_t decode, prepare; /* bytes of pixels with the decoder's heap; of pixels with tiles */
 } ph_done;
@@ -83,11 +84,13 @@ struct ph_session {
     size_t  left_bytes;      /* resident of engines that were opened, or tried to be, and run nothing */
     int     has_said_absent; /* that an engine that was asked for is not here */
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
-    int    pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
-    int    embedded, embedded_in; /* what EMBED makes, and the language part's input for it */
-    size_t tile_floats;           /* of the vision graph's input, a tile */
-    int    tile_ids, cross_visual, cross_rows, cross_seen, positions;
-    int    patches, patch_rows, segments, windows, order; /* towers over packed patches */
+    int pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
+    int embedded, embedded_in;  /* what EMBED makes, and the language part's input for it */
+    int inject_in, inject_rows; /* features that the language part pools, and which ones each row takes */
+    ph_region gathered;         /* features of turns that have memory of their own, for one run */
+    size_t    tile_floats;      /* of the vision graph's input, a tile */
+    int       tile_ids, cross_visual, cross_rows, cross_seen, positions;
+    int       patches, patch_rows, segments, windows, order; /* towers over packed patches */
 };
 
 /* A picture on its way to visual tokens. */
@@ -115,6 +118,13 @@ typedef struct ph_sight {
     uint64_t key;        /* of what it sees; 0: nothing */
 } ph_sight;
 
+/* Features that the rows of a turn take where they are injected: [begin, end) of its features, and where they
+ * stand in the array of the run. */
+typedef struct ph_injected {
+    size_t   begin, end, at;
+    uint64_t key; /* 0: nothing is injected */
+} ph_injected;
+
 /* Splicing: the image tokens met so far, and where the pictures stand in the cross cache. */
 typedef struct ph_cross_look {
     int32_t  begin[PH_PICTURES_MAX + 1], total; /* of each view without its blank tiles; these follow */
@@ -134,12 +144,13 @@ struct ph_turn {
     size_t             n_views;
     ph_view            old[PH_PICTURES_MAX]; /* of the question before: their features may serve again */
     size_t             n_old;
-    float             *features;           /* rows of d_visual; this turn's are [features_first, + context) */
-    size_t             features_first;     /* 0 unless the memory is lent */
-    size_t             features_rows;      /* used */
-    ph_turn           *peer[PH_PEERS_MAX]; /* [n_peers] turns with rows of the same memory */
-    size_t             n_peers;
-    uint64_t           borrows; /* bits of peers whose rows the question's pictures have */
+    float             *features;       /* rows of d_visual; this turn's are [features_first, + context) */
+    size_t             features_first; /* 0 unless the memory is lent */
+    size_t             features_rows;  /* used */
+    ph_turn *const    *peer;           /* [n_peers] turns with rows of the same memory; borrowed */
+    size_t             n_peers, own;   /* peer[own] is this one */
+    int                is_placed;      /* the question's pictures have their rows */
+    uint64_t           borrows;        /* bits of peers whose rows the question's pictures have */
     /* The sequence as it is, and as it shall be: ids, feature rows (-1: text), and keys that tell equal rows.
      */
     int32_t *id, *feature;
@@ -149,6 +160,7 @@ struct ph_turn {
     int32_t   next_position; /* of the row after the last */
     uint64_t *key;
     ph_sight *sight; /* NULL: the model has no cross layers */
+    ph_injected   inject;
     ph_cross_look look;
     size_t        cross_most; /* visual tokens that the cross cache has held */
     uint64_t      cross_key;  /* of what the cross cache holds; 0: nothing */
@@ -182,6 +194,8 @@ struct ph_turn {
 /* flow_session.c */
 const ph_graph *ph_part_graph(const ph_model *m, ph_part part);                 /* or NULL */
 void            ph_part_most(const ph_session *s, ph_part part, ph_syms *most); /* that it is compiled for */
+/* Inputs of the part's graph g that are always lent to its program, into out[2]; how many. */
+size_t ph_part_lent(const ph_session *s, ph_part part, const ph_graph *g, int out[2]);
 /* The engine called so, opened once however many parts of a crew ask for it.  Errors: PH_EMACHINE it is not
  * here. */
 ph_rc ph_part_engine(ph_session *s, ph_part part, const char *name, ph_engine **out, ph_err *err);
@@ -212,7 +226,14 @@ static inline uint64_t ph_turn_text_key(int32_t id) {
 static inline uint64_t ph_turn_sight_key(uint64_t key, const ph_sight *sight) {
     return sight->key ? (key ^ sight->key) * 0xd6e8feb86659fd93u | (uint64_t)1 << 63 : key;
 }
+/* And of one that takes injected features. */
+static inline uint64_t ph_turn_inject_key(const ph_turn *t, uint64_t key) {
+    return t->inject.key ? (key ^ t->inject.key) * 0x9e3779b97f4a7c15u | (uint64_t)1 << 63 : key;
+}
 int ph_turn_hear(void *turn, const char *piece, size_t n);
+
+/* stage_picture.c: where the features of the turn's pictures will stand, once a question, before it sees. */
+ph_rc ph_turn_place(ph_turn *t, ph_err *err);
 
 /* flow_sound.c */
 ph_rc ph_sound_measure(ph_turn *t, ph_view *v, ph_err *err);
@@ -226,6 +247,15 @@ ph_rc    ph_cross_check(const ph_turn *t, size_t tokens, ph_err *err);
 void     ph_cross_begin(ph_turn *t);                 /* views are prepared; before the first row */
 ph_sight ph_cross_look_from(ph_turn *t, int32_t id); /* rows in order */
 ph_rc    ph_cross_fill(ph_turn *t, ph_err *err);     /* before rows are run; does nothing when all is there */
+
+/* flow_inject.c.  All do nothing where the model injects no features. */
+ph_rc  ph_inject_check(const ph_session *s, ph_err *err); /* once the language part's inputs are known */
+size_t ph_inject_rows(const ph_session *s); /* of the array that a run of such a model may read, at most */
+size_t ph_inject_gathered_bytes(const ph_session *s); /* room for what is gathered; 0: nothing ever is */
+int    ph_inject_is_piece(const ph_turn *t); /* do its pictures' features stand one after the other? */
+void   ph_inject_begin(ph_turn *t);          /* pictures are placed; before the first row */
+/* The features of these turns for one run of the language part, which is bound: their rows in syms. */
+ph_rc ph_inject_lend(ph_session *s, ph_turn *const *turns, size_t n, ph_syms *syms, ph_err *err);
 
 /* Bind a part's program for at least these sizes, unless it is so already. */
 ph_rc ph_part_ready(ph_session *s, ph_part part, const ph_syms *syms, ph_err *err);

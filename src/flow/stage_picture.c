@@ -170,10 +170,30 @@ static int find_peers(ph_turn *t, ph_view *v) {
     return 0;
 }
 
+/* As if none had been seen. */
+static void forget(ph_turn *t) {
+    for (size_t i = 0; i < t->n_views; i++) t->view[i].is_seen = 0;
+    t->borrows = 0;
+    t->features_rows = 0;
+}
+
+/* Rows of their own for those that are to be seen. */
+static ph_rc give_rows(ph_turn *t, size_t room, ph_err *err) {
+    for (size_t i = 0; i < t->n_views; i++) {
+        if (t->view[i].is_seen) continue;
+        if (t->features_rows + (size_t)t->view[i].n_visual > room)
+            return PH_FAIL(err, PH_EBUG, "no room for the visual tokens of picture %zu", i);
+        t->view[i].row = t->features_first + t->features_rows;
+        t->features_rows += (size_t)t->view[i].n_visual;
+    }
+    return PH_OK;
+}
+
 /* Where each picture's visual tokens will stand among the turn's features. */
-static ph_rc place(ph_turn *t, ph_err *err) {
+ph_rc ph_turn_place(ph_turn *t, ph_err *err) {
     size_t   room = ph_session_features_rows(t->session), wanted = 0;
     uint64_t own = 0;
+    t->is_placed = 1;
     for (size_t i = 0; i < t->n_views; i++) {
         if (find_peers(t, &t->view[i])) continue;
         if (find_seen(t, t->old, t->n_old, &t->view[i]))
@@ -188,14 +208,10 @@ static ph_rc place(ph_turn *t, ph_err *err) {
         for (size_t i = 0; i < t->n_views; i++)
             if (own >> i & 1) t->view[i].is_seen = 0;
     }
-    for (size_t i = 0; i < t->n_views; i++) {
-        if (t->view[i].is_seen) continue;
-        if (t->features_rows + (size_t)t->view[i].n_visual > room)
-            return PH_FAIL(err, PH_EBUG, "no room for the visual tokens of picture %zu", i);
-        t->view[i].row = t->features_first + t->features_rows;
-        t->features_rows += (size_t)t->view[i].n_visual;
-    }
-    return PH_OK;
+    PH_TRY(give_rows(t, room, err));
+    if (ph_inject_is_piece(t)) return PH_OK;
+    forget(t); /* what is injected is one run of rows */
+    return give_rows(t, room, err);
 }
 
 ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {
@@ -205,7 +221,6 @@ ph_rc ph_prepare(ph_turn *const *turns, size_t n, ph_err *err) {
             ph_rc rc = prepare_one(t, &t->view[v], err);
             if (rc) return in_file(&t->view[v], rc, err);
         }
-        PH_TRY(place(t, err));
         if (t->n_views && t->picture_arena.size > t->done.prepare) t->done.prepare = t->picture_arena.size;
         t->see_view = 0;
         t->see_tile = 0;

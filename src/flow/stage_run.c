@@ -16,6 +16,7 @@ typedef struct batch {
     float      *visual;
     float      *cross_seen; /* [R], or NULL; so below */
     int32_t    *positions;
+    int32_t    *inject; /* [R, 2], or NULL */
     ph_syms     syms;
     const float
         *first_visual; /* of a run of features that stand one after the other; NULL: they are gathered */
@@ -28,6 +29,7 @@ static ph_rc begin(batch *b, ph_session *s, int64_t rows, int64_t wanted, int64_
     most.at[PH_SYM_R] = rows;
     most.at[PH_SYM_S] = wanted;
     most.at[PH_SYM_V] = s->visual_in >= 0 ? visual : 0;
+    if (s->inject_in >= 0) most.at[PH_SYM_N] = (int64_t)ph_inject_rows(s);
     PH_TRY(ph_part_ready(s, PH_PART_LANGUAGE, &most, err));
     const struct ph_engine_def *def = r->engine->def;
     const ph_ready             *e = &s->part[s->embed ? PH_PART_EMBED : PH_PART_LANGUAGE];
@@ -38,6 +40,7 @@ static ph_rc begin(batch *b, ph_session *s, int64_t rows, int64_t wanted, int64_
                  .out_rows = def->buffer(r->program, s->out_rows)};
     if (s->cross_seen >= 0) b->cross_seen = def->buffer(r->program, s->cross_seen);
     if (s->positions >= 0) b->positions = def->buffer(r->program, s->positions);
+    if (s->inject_rows >= 0) b->inject = def->buffer(r->program, s->inject_rows);
     if (s->visual_in < 0) return PH_OK;
     PH_TRY(def->lend(r->program, s->visual_in, NULL, err));
     b->visual_rows = def->buffer(r->program, s->visual_rows);
@@ -78,6 +81,10 @@ static void add_row(batch *b, ph_turn *t, size_t index, int is_wanted) {
     }
     if (b->cross_seen) b->cross_seen[r] = t->sight && t->sight[index].sees ? 1.0F : 0.0F;
     if (b->positions) b->positions[r] = t->position[index][0];
+    if (b->inject) {
+        b->inject[2 * r] = (int32_t)t->inject.at;
+        b->inject[2 * r + 1] = (int32_t)(t->inject.at + t->inject.end - t->inject.begin);
+    }
     if (t->feature[index] >= 0) add_visual(b, t, t->feature[index], r);
     if (is_wanted) b->out_rows[b->syms.at[PH_SYM_S]++] = r;
 }
@@ -138,6 +145,7 @@ ph_rc ph_prefill(ph_turn *const *turns, size_t n, ph_err *err) {
     rows = smaller(rows, chunk);
     PH_TRY(begin(&b, s, (int64_t)rows, (int64_t)(s->how.all_logits ? rows : smaller(n, rows)), (int64_t)rows,
                  err));
+    PH_TRY(ph_inject_lend(s, turns, n, &b.syms, err));
     for (size_t i = 0; i < n; i++) {
         ph_turn *t = turns[i];
         t->take = whole_spans(t, smaller(t->n_prompt - t->at, rows - (size_t)b.syms.at[PH_SYM_R]));
@@ -176,6 +184,7 @@ static void set_said(ph_turn *t) {
         t->sight[i] = t->sight[i - 1];
         t->key[i] = ph_turn_sight_key(t->key[i], &t->sight[i]);
     }
+    t->key[i] = ph_turn_inject_key(t, t->key[i]);
     t->back[i] = 0;
     t->span[i] = (int32_t)i + 1;
     t->position[i][0] = t->position[i][1] = t->position[i][2] = t->next_position;
@@ -186,6 +195,7 @@ ph_rc ph_step(ph_turn *const *turns, size_t n, ph_err *err) {
     const float *logits;
     batch        b;
     PH_TRY(begin(&b, s, (int64_t)n, (int64_t)n, 0, err));
+    PH_TRY(ph_inject_lend(s, turns, n, &b.syms, err));
     for (size_t i = 0; i < n; i++) {
         ph_turn *t = turns[i];
         PH_TRY(ph_kv_extend(s->kv, t->sequence, (int)(t->at + 1), err));

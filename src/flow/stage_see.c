@@ -124,6 +124,7 @@ static ph_rc see_pictures(ph_turn *const *turns, size_t n, ph_err *err) {
 ph_rc ph_see(ph_turn *const *turns, size_t n, ph_err *err) {
     int wanted = 0;
     for (size_t i = 0; i < n; i++) {
+        if (!turns[i]->is_placed) PH_TRY(ph_turn_place(turns[i], err));
         if (next_view(turns[i]))
             wanted = 1;
         else

@@ -165,6 +165,7 @@ static void add_row(rows *r, int32_t id, const row_place *p) {
         sight = ph_cross_look_from(t, id);
         key = ph_turn_sight_key(key, &sight);
     }
+    key = ph_turn_inject_key(t, key);
     r->is_same = r->is_same && i < t->n_kept && t->key[i] == key;
     r->n_cached += (size_t)r->is_same;
     t->id[i] = id;
@@ -320,6 +321,7 @@ static ph_rc splice_turn(ph_turn *t, ph_err *err) {
     splicing s = {.t = t, .arena = &t->text_arena};
     rows     r = {.t = t, .is_same = 1};
     if (t->sight) ph_cross_begin(t);
+    ph_inject_begin(t);
     ph_rc rc = fill(&r, &s, err);
     if (!rc) rc = check_context(t, r.n, err);
     if (rc) {

@@ -187,6 +187,8 @@ int ph_container_is_same_place(const char *a, const char *b) {
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
     char        dir[2][4096];
     struct stat at[2];
+    if (!stat(a, &at[0]) && !stat(b, &at[1]) && at[0].st_dev == at[1].st_dev && at[0].st_ino == at[1].st_ino)
+        return 1; /* one is a link to the other */
     if (strcmp(x ? x + 1 : a, y ? y + 1 : b)) return 0;
     snprintf(dir[0], sizeof dir[0], "%.*s", x ? (int)(x + 1 - a) : 1, x ? a : ".");
     snprintf(dir[1], sizeof dir[1], "%.*s", y ? (int)(y + 1 - b) : 1, y ? b : ".");

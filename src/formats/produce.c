@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,34 @@ ph_rc ph_part_open(ph_part_file *f, const char *path, ph_err *err) {
     if (fd >= 0) return take(f, fd, err);
     (void)ph_part_close(f, PH_EIO, NULL);
     return ph_part_open_named(f, path, err);
+}
+
+/* One link further: where `path` leads, from its own folder; NULL: it is no link, or no memory. */
+static char *led_to(const char *path) {
+    char    target[PATH_MAX], *folder, *to = NULL;
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n <= 0) return NULL;
+    target[n] = 0;
+    if (*target == '/') return strdup(target);
+    folder = folder_of(path);
+    if (folder && asprintf(&to, "%s%s", folder, target) < 0) to = NULL;
+    free(folder);
+    return to;
+}
+
+ph_rc ph_part_open_through(ph_part_file *f, const char *path, ph_err *err) {
+    enum { LINKS_MAX = 40 }; /* as the kernel's own */
+    char *at = strdup(path), *next = NULL;
+    ph_rc rc = at ? PH_OK : PH_FAIL(err, PH_ENOMEM, "the name of %.200s", path);
+    for (int i = 0; !rc && (next = led_to(at)); i++) {
+        free(at);
+        at = next;
+        if (i == LINKS_MAX)
+            rc = PH_FAIL(err, PH_EPATH, "%.200s: more than %d links in a row", path, LINKS_MAX);
+    }
+    if (!rc) rc = ph_part_open(f, at, err);
+    free(at);
+    return rc;
 }
 
 /* A name for the file that has none: at once its own if that is free. */

@@ -6,8 +6,9 @@
 
 /* Inputs that the graph has afterwards. */
 #define PH_INJECT_FEATURES                                                                                   \
-    "inject.features"                /* f32 [N, d]: all features that rows may take, where they were made */
-#define PH_INJECT_ROWS "inject.rows" /* i32 [R, 2]: begin and end of what each row takes; equal: nothing */
+    "inject.features" /* f32 [N, d]: all features that rows may take, where they were made */
+#define PH_INJECT_ROWS                                                                                       \
+    "inject.rows" /* i32 [R, 2]: begin and end of what each row takes; equal: it stays as it is */
 
 /* A PoolInject of the features behind the value `at`, f32 [rows, d]: who read it reads the node's result,
  * called

@@ -151,7 +151,8 @@ ph_rc ph_passes_run(ph_graph *g, ph_pass_env *env, size_t *changes, ph_err *err)
     for (int round = 0; round < ROUNDS_MAX && all != before; round++) {
         before = all;
         for (size_t i = 0; i < ph_pass_count(); i++)
-            if (!is_listed(env->off, passes[i]->name)) PH_TRY(run_one(g, passes[i], env, &all, err));
+            if (!is_listed(env->off, passes[i]->name) && (passes[i]->is_of_meaning || !env->is_built))
+                PH_TRY(run_one(g, passes[i], env, &all, err));
     }
     if (changes) *changes = all;
     return PH_OK;

@@ -14,6 +14,7 @@ typedef struct ph_pass_env {
     int              *keep;    /* [n_keep] value ids that must survive; renumbered by the driver */
     size_t            n_keep;
     const char       *off;            /* names of passes left out, separated by commas; NULL: none */
+    int               is_built;       /* 1: a family built the graph: only passes that are of meaning */
     size_t            fold_bytes_max; /* largest constant, in and out, that is folded; 0: 64 KiB */
 } ph_pass_env;
 
@@ -22,7 +23,9 @@ typedef struct ph_pass {
     const char *what; /* one line for a human */
     /* *changes: how many nodes were rewritten. */
     ph_rc (*run)(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *err);
-    int is_rounding; /* sums are taken in another order: the last bits may change */
+    int is_rounding;   /* sums are taken in another order: the last bits may change */
+    int is_of_meaning; /* finds what nodes mean together: also of graphs that families build, which have
+                        * nothing to fold or to clear away */
 } ph_pass;
 
 #define PH_PASS(name) extern const ph_pass ph_pass_##name;

@@ -59,6 +59,7 @@ typedef struct ph_load {
     int chunk;  /* rows of a prefill chunk */
     int threads;
     int beside; /* turns of which one is seen while another is answered; 0: one at a time */
+    int ahead;  /* 1: pictures of one more are decoded meanwhile */
 } ph_load;
 
 typedef struct ph_plan {

@@ -249,18 +249,71 @@ static void check_align(ph_deploy *d) {
                  d->opset, ops[i], ph_onnx_op_since("", ops[i]));
 }
 
+/* "[I, 64, 256]"; cut where it does not fit. */
+static const char *shape_of(const ph_onnx_value *v, char out[120]) {
+    size_t n = (size_t)snprintf(out, 120, "[");
+    for (int i = 0; i < v->rank && n < 110; i++) {
+        const char *sep = i ? ", " : "";
+        if (v->dim[i].size >= 0)
+            n += (size_t)snprintf(out + n, 110 - n, "%s%" PRId64, sep, v->dim[i].size);
+        else
+            n += (size_t)snprintf(out + n, 110 - n, "%s%.20s", sep, *v->dim[i].param ? v->dim[i].param : "?");
+    }
+    if (n > 109) n = 109;
+    snprintf(out + n, 120 - n, "]");
+    return out;
+}
+
+static int fits_dim(const ph_onnx_dim *a, const ph_onnx_dim *b) {
+    return a->size < 0 || b->size < 0 || a->size == b->size;
+}
+
+static int fits(const ph_onnx_value *out, const ph_onnx_value *in) {
+    if (out->rank != in->rank) return 0;
+    for (int i = 0; i < in->rank; i++)
+        if (!fits_dim(&out->dim[i], &in->dim[i])) return 0;
+    return 1;
+}
+
+/* Can the leading dimensions of `out` be the rows of `in`, [V, d]?  Their known numbers divide V, and are it
+ * where all are known. */
+static int flattens(const ph_onnx_value *out, const ph_onnx_value *in) {
+    int64_t known = 1;
+    int     is_open = 0;
+    if (out->type != PH_ONNX_FLOAT || in->rank != 2 || out->rank <= in->rank ||
+        !fits_dim(&out->dim[out->rank - 1], &in->dim[1]))
+        return 0;
+    for (int i = 0; i + 1 < out->rank; i++) {
+        if (out->dim[i].size < 0)
+            is_open = 1;
+        else if (__builtin_mul_overflow(known, out->dim[i].size, &known))
+            return 0;
+    }
+    if (in->dim[0].size < 0) return 1;
+    return is_open ? known && in->dim[0].size % known == 0 : in->dim[0].size == known;
+}
+
+/* Features of pictures, [I, n, d], that the other part takes as rows, [V, d]: the corridor's splice hands
+ * them over so, and whoever deploys the parts elsewhere has to do it. */
 static void check_seam(ph_deploy_part *from, const ph_onnx_value *out, const ph_deploy_part *to,
                        const ph_onnx_value *in) {
+    char a[120], b[120];
     if (out->type != in->type)
         tell(from, "seam", out->name, 1, "output '%.80s' is %s, and %s in %.80s takes it as %s", out->name,
              ph_onnx_type_name(out->type), in->name, to->path, ph_onnx_type_name(in->type));
-    if (!out->has_shape || !in->has_shape) return;
-    int fits = out->rank == in->rank;
-    for (int i = 0; fits && i < in->rank; i++)
-        fits = out->dim[i].size < 0 || in->dim[i].size < 0 || out->dim[i].size == in->dim[i].size;
-    if (!fits)
-        tell(from, "seam", out->name, 1, "output '%.80s' has another shape than %.80s takes (rank %d and %d)",
-             out->name, to->path, out->rank, in->rank);
+    if (!out->has_shape || !in->has_shape || fits(out, in)) return;
+    shape_of(out, a);
+    shape_of(in, b);
+    if (flattens(out, in))
+        tell(from, "seam", out->name, 0,
+             "output '%.60s': flatten %s to %s for %.80s, the rows of one after the other, as the corridor's "
+             "splice does",
+             out->name, a, b, to->path);
+    else
+        tell(from, "seam", out->name, 1,
+             "output '%.60s' is %s, and %.80s takes %s: another shape, which flattening the leading "
+             "dimensions does not mend",
+             out->name, a, to->path, b);
 }
 
 static void check_seams(ph_deploy *d) {

@@ -3,7 +3,8 @@
  * Each part by itself: opsets, operators, shapes, dynamic axes, where it can be cut between modalities.
  * Together: whether their opsets of ai.onnx agree or the older can be raised, whether the newest has the
  * operators that align modalities, and whether types and shapes fit where one part's output is another's
- * input by name.
+ * input by name.  Features [I, n, d] fit where rows [V, d] are taken: the corridor's splice flattens them,
+ * and the problem "seam" that is not fatal says so.
  */
 #ifndef PH_MEASURE_DEPLOY_H
 #define PH_MEASURE_DEPLOY_H

@@ -163,7 +163,7 @@ static void to_file(void *arg, const char *text, size_t n) {
 ph_rc ph_memory_draw(const ph_plan *p, const char *path, ph_err *err) {
     ph_part_file f;
     PH_TRY(ph_memory_may_draw(path, err));
-    PH_TRY(ph_part_open(&f, path, err));
+    PH_TRY(ph_part_open_through(&f, path, err));
     if (ph_name_ends_with(path, ".dot"))
         ph_memory_dot(p, to_file, f.to);
     else

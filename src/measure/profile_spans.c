@@ -102,7 +102,7 @@ static const char head[] =
 ph_rc ph_profile_write_trace(const ph_span *span, size_t n, const char *path, ph_err *err) {
     ph_part_file f;
     uint64_t     first = UINT64_MAX;
-    PH_TRY(ph_part_open(&f, path, err));
+    PH_TRY(ph_part_open_through(&f, path, err));
     for (size_t i = 0; i < n; i++)
         if (span[i].begin_ns < first) first = span[i].begin_ns;
     int bad = fputs(head, f.to) < 0 || fputs(n ? ",\n" : "\n", f.to) < 0;

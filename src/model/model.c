@@ -8,6 +8,7 @@
 #include "base/ahead.h"
 #include "base/mem.h"
 #include "graph/op.h"
+#include "graph/pass.h"
 #include "model/model_impl.h"
 #include "model/residence.h"
 
@@ -62,12 +63,22 @@ static ph_rc read_spec(ph_model *m, ph_err *err) {
 
 typedef void build_fn(ph_graph *g, const ph_spec *spec, const ph_source *s);
 
+/* What nodes mean together (graph/pass.def), as in imported graphs; families whose builders say it themselves
+ * are left as they are. */
+static ph_rc run_passes(ph_graph *g, const char *off, ph_err *err) {
+    ph_kernels  kernels;
+    ph_pass_env env = {.kernels = &kernels, .off = off, .is_built = 1};
+    ph_kernels_init(&kernels, 0);
+    return ph_passes_run(g, &env, NULL, err);
+}
+
 static ph_rc build(ph_graph **out, const char *name, build_fn *fn, ph_modality modality, ph_model *m,
                    ph_err *err) {
     PH_TRY(ph_graph_open(out, name, err));
     (*out)->modality = modality;
     fn(*out, &m->spec, &m->source);
     ph_rc rc = ph_graph_finish(*out, err);
+    if (!rc) rc = run_passes(*out, m->passes_off, err);
     return rc ? ph_note(err, rc, "while building the %s graph of %s", name, m->source.path) : PH_OK;
 }
 
@@ -258,8 +269,9 @@ static ph_rc open_parts(ph_model *m, const char *path, const ph_model_options *o
     PH_TRY(read_recipe(m, err));
     PH_TRY(check_recipe(m, err));
     PH_TRY(ph_model_open_tokens(m, err));
-    if (m->spec.embed.d) return PH_OK; /* nothing is said to it */
-    return ph_model_open_chat(m, o ? o->template_ : NULL, err);
+    if (!m->spec.embed.d) /* else nothing is said to it */
+        PH_TRY(ph_model_open_chat(m, o ? o->template_ : NULL, err));
+    return o && o->injects ? ph_model_inject(m, o->inject_layer, o->inject_alpha, err) : PH_OK;
 }
 
 /* What opening took at its worst and what of it stays, as the kernel counts it.  Reading a tokenizer's JSON
@@ -282,7 +294,9 @@ ph_rc ph_model_open(ph_model **out, const char *path, const ph_model_options *o,
     *out = NULL;
     if (!m) return PH_FAIL(err, PH_ENOMEM, "a model's tables");
     ph_mem_read(&before);
+    m->passes_off = o ? o->passes_off : NULL;
     ph_rc rc = open_parts(m, path, o, err);
+    m->passes_off = NULL;
     if (!rc) weigh(m, o, &before);
     if (!rc) rc = ph_model_reside(m, o, err);
     if (rc) {

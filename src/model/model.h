@@ -40,6 +40,7 @@ typedef struct ph_model {
     size_t           tokenizer_bytes; /* tables that stay */
     size_t           resident_bytes;  /* of the process once the model is open: libraries, tables, headers */
     size_t           whole_bytes; /* of the weights' files, held in memory from the start; 0: as touched */
+    const char      *passes_off;  /* of the options, while it is opened */
     struct ph_ahead *ahead;       /* reads them before they are used; or NULL */
     size_t load_peak_bytes; /* the most that was resident while opening; 0: no more than there was before */
 } ph_model;
@@ -52,10 +53,14 @@ typedef struct ph_model_options {
     int         reads_ahead;   /* mapped weights are asked for in the order of their use, by a thread */
     int         is_plan_only;  /* nothing will run: none of that is done, plans are as if it were */
     int         is_trusted;    /* of a bundle only size and head are held against its seal, not the data */
+    const char *passes_off; /* names of passes (graph/pass.def) that are left out of its graphs; NULL: none */
+    int         injects;    /* 1: ph_model_inject with these, once the graphs are built */
+    int         inject_layer;
+    double      inject_alpha;
 } ph_model_options;
 
-/* Errors: those of the readers, of ph_bundle_check and of ph_model_reside; PH_EUNSUP an unknown family (lists
- * the known); PH_EMISMATCH config against weights, naming the tensor and both shapes. */
+/* Errors: those of the readers, of ph_bundle_check, ph_model_inject and ph_model_reside; PH_EUNSUP an unknown
+ * family (lists the known); PH_EMISMATCH config against weights, naming the tensor and both shapes. */
 ph_rc ph_model_open(ph_model **m, const char *path, const ph_model_options *options, ph_err *err);
 void  ph_model_close(ph_model *m);
 /* The tokenizer of a checkpoint's own files, made anew even where a bundle has it ready-made. */

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-const char *const ph_overlap_name[] = {"serial", "double", "auto"};
+const char *const ph_overlap_name[] = {"serial", "double", "deep", "auto"};
 
 int ph_overlap_find(const char *name) {
     for (int i = 0; i <= PH_OVERLAP_AUTO; i++)
@@ -21,10 +21,25 @@ int ph_many_see_threads(int n, double picture_ms, double answer_ms) {
     return see < 1 ? 1 : see;
 }
 
+ph_sides ph_many_sides(const ph_cut *cut) {
+    ph_sides s = {0, 0};
+    for (size_t i = 1; i < cut->n; i++) {
+        s.ahead |= cut->begin[i] == 1;
+        s.beside |= cut->begin[i] == 2;
+    }
+    return s;
+}
+
+ph_sides ph_many_choose(const ph_cut_stage group[PH_MANY_GROUPS], double bytes_a_second, size_t most,
+                        ph_cut *cut) {
+    ph_cut_stages(cut, group, PH_MANY_GROUPS, bytes_a_second, most);
+    return ph_many_sides(cut);
+}
+
 /* What questions took and what that is the price of. */
 typedef struct price {
-    double picture_ms, prefill_ms, say_ms;
-    double visual, rows, ids; /* tokens that were seen, prefilled, said */
+    double decode_ms, picture_ms, prefill_ms, say_ms; /* picture: with decode */
+    double visual, rows, ids;                         /* tokens that were seen, prefilled, said */
     double wall_ms;
     size_t n;
 } price;
@@ -35,9 +50,10 @@ typedef struct leg {
     ph_many_report          *report;
     size_t                   first, most; /* questions from `first` on, at most so many; 0: all */
     price                    tried;       /* of those behind the warm-up */
-    size_t                   n_done;
-    uint64_t                 last_ns; /* when the newest was done */
-    const price             *serial;  /* of a double leg that is tried: what it is held to; or NULL */
+    size_t                   n_done, n_answered;
+    double                   picture_bytes; /* of files, pixels and tiles */
+    uint64_t                 last_ns;       /* when the newest was done */
+    const price             *serial;        /* of a double leg that is tried: what it is held to; or NULL */
     atomic_int               must_end;
     int                      is_over; /* next() had no more, or done() ended it */
 } leg;
@@ -54,6 +70,7 @@ static double say_ms(const ph_answer *a) {
 
 static void add(price *p, const ph_answer *a) {
     int was_seen = a->stage_ms[PH_STAGE_bridge] > 0;
+    p->decode_ms += sum_ms(a, PH_STAGE_decode, PH_STAGE_prepare);
     p->picture_ms += sum_ms(a, PH_STAGE_decode, PH_STAGE_bridge);
     p->visual += was_seen ? a->image_tokens : 0;
     p->prefill_ms += sum_ms(a, PH_STAGE_splice, PH_STAGE_prefill);
@@ -103,6 +120,8 @@ static int done(void *arg, size_t index, ph_rc rc, const ph_answer *a, const ph_
     l->n_done++;
     l->last_ns = now;
     if (a) {
+        l->n_answered++;
+        l->picture_bytes += (double)a->picture_bytes;
         r->picture_ms += sum_ms(a, PH_STAGE_decode, PH_STAGE_bridge);
         r->answer_ms += sum_ms(a, PH_STAGE_splice, PH_STAGE_speak);
         if (a->predicted.total > r->predicted.total) r->predicted = a->predicted;
@@ -129,87 +148,138 @@ static ph_rc run_leg(leg *l, ph_session *s, ph_err *err) {
     return rc;
 }
 
-/* Bytes and times of the two sides, as the serial leg went: weights, as often as they were read. */
-static ph_rc cut(const ph_many *m, const leg *l, ph_session *s, ph_err *err) {
+/* Seconds of the stages [from, to] a question. */
+static double seconds(const ph_trace *t, ph_stage from, ph_stage to, double n) {
+    double ns = 0;
+    for (int i = from; i <= (int)to; i++) ns += (double)ph_trace_total_ns(t, ph_stage_name[i]);
+    return ns / 1e9 / n;
+}
+
+/* Bytes and times of the groups, as the serial leg went: of pictures what was read and made, of weights as
+ * often as they were read. */
+static ph_rc weigh(const leg *l, ph_session *s, ph_cut_stage group[PH_MANY_GROUPS], ph_err *err) {
     const ph_trace *t = ph_session_trace(s);
     size_t          see, say;
     PH_TRY(ph_session_weights(s, 1, &see, err));
     PH_TRY(ph_session_weights(s, 0, &say, err));
     double runs = (double)(ph_trace_count(t, "prefill") + ph_trace_count(t, "step"));
-    double ms = 0;
-    for (int i = PH_STAGE_splice; i <= (int)PH_STAGE_speak; i++)
-        ms += (double)ph_trace_total_ns(t, ph_stage_name[i]) / 1e6;
-    double seen_ms = 0;
-    for (int i = PH_STAGE_decode; i <= (int)PH_STAGE_bridge; i++)
-        seen_ms += (double)ph_trace_total_ns(t, ph_stage_name[i]) / 1e6;
-    double             n = l->n_done ? (double)l->n_done : 1;
-    const ph_cut_stage stage[] = {
-        {(double)see * (double)ph_trace_count(t, "bridge") / n, seen_ms / 1e3 / n},
-        {(double)say * runs / n, ms / 1e3 / n},
-    };
-    ph_cut_stages(&l->report->cut, stage, 2, m->bytes_a_second, 0);
+    double n = l->n_done ? (double)l->n_done : 1, answered = l->n_answered ? (double)l->n_answered : 1;
+    group[0] = (ph_cut_stage){l->picture_bytes / answered, seconds(t, PH_STAGE_decode, PH_STAGE_prepare, n)};
+    group[1] = (ph_cut_stage){(double)see * (double)ph_trace_count(t, "bridge") / n,
+                              seconds(t, PH_STAGE_see, PH_STAGE_bridge, n)};
+    group[2] = (ph_cut_stage){(double)say * runs / n, seconds(t, PH_STAGE_splice, PH_STAGE_speak, n)};
     return PH_OK;
 }
 
-static ph_rc open_and_run(const ph_many *m, int beside, int see_threads, leg *l, ph_err *err) {
+static void count(ph_many_report *r, ph_sides sides, size_t n) {
+    size_t *const by[] = {&r->n_serial, &r->n_double, &r->n_deep};
+    *by[sides.ahead + sides.beside] += n;
+    r->sides = sides;
+}
+
+/* A session with these sides; group: weighed behind it, or NULL. */
+static ph_rc open_and_run(const ph_many *m, ph_sides sides, int see_threads, leg *l, ph_cut_stage *group,
+                          ph_err *err) {
     ph_session_options o = m->session;
     ph_session        *s;
-    o.beside = beside;
+    o.beside = sides.beside ? PH_PIPELINE_SLOTS : 0;
+    o.ahead = sides.ahead;
     o.see_threads = see_threads;
     PH_TRY(ph_session_open(&s, m->model, &o, err));
     l->report->see_threads = ph_session_threads(s, 1);
     l->report->threads = ph_session_threads(s, 0);
     ph_rc rc = run_leg(l, s, err);
-    if (!rc && m->bytes_a_second > 0 && !beside) rc = cut(m, l, s, err);
-    int is_double = ph_session_beside(s) > 0;
+    if (!rc && group) rc = weigh(l, s, group, err);
+    sides = (ph_sides){ph_session_ahead(s), ph_session_beside(s) > 0};
     ph_session_close(s);
-    if (is_double)
-        l->report->n_double += l->n_done;
-    else
-        l->report->n_serial += l->n_done;
+    count(l->report, sides, l->n_done);
     return rc;
 }
 
-static const char *not_tried(const ph_many *m, const leg *serial, const ph_many_report *r) {
+/* Of the threads that work, those that see beside answers. */
+static int see_threads_of(const ph_many *m, const price *p, int threads, int is_ahead) {
+    double picture_ms = is_ahead ? p->picture_ms - p->decode_ms : p->picture_ms;
+    if (m->session.see_threads) return m->session.see_threads;
+    return ph_many_see_threads(threads - is_ahead, picture_ms, p->prefill_ms + p->say_ms);
+}
+
+static const char *not_tried(const leg *serial, const ph_many_report *r) {
     if (serial->tried.visual <= 0) return "nothing was seen";
     if (r->threads < 2) return "one thread has no second side";
-    if (m->bytes_a_second > 0 && r->cut.n < 2)
-        return "both sides at once would want more than the memory gives";
     return NULL;
 }
+
+static const ph_sides one_side = {0, 0}, two_sides = {0, 1};
 
 /* The serial leg, the double one if it may be tried, and what is left. */
 static ph_rc try_both(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out, ph_err *err) {
     leg serial = {.calls = calls, .report = out, .most = PH_MANY_WARM + PH_MANY_TRIED};
     leg tried = {.calls = calls, .report = out, .serial = &serial.tried};
     leg rest = {.calls = calls, .report = out};
-    PH_TRY(open_and_run(m, 0, 0, &serial, err));
+    PH_TRY(open_and_run(m, one_side, 0, &serial, NULL, err));
     if (serial.is_over) return PH_OK;
     rest.first = serial.n_done;
-    out->why = not_tried(m, &serial, out);
+    out->why = not_tried(&serial, out);
     if (!out->why) {
-        const price *p = &serial.tried;
-        int          see = m->session.see_threads;
-        if (!see) see = ph_many_see_threads(out->threads, p->picture_ms, p->prefill_ms + p->say_ms);
         tried.first = rest.first;
-        PH_TRY(open_and_run(m, PH_PIPELINE_SLOTS, see, &tried, err));
+        PH_TRY(
+            open_and_run(m, two_sides, see_threads_of(m, &serial.tried, out->threads, 0), &tried, NULL, err));
         rest.first += tried.n_done;
         if (tried.is_over || !(atomic_load(&tried.must_end) & 1)) return PH_OK;
     }
-    return open_and_run(m, 0, 0, &rest, err);
+    return open_and_run(m, one_side, 0, &rest, NULL, err);
+}
+
+static const char *why_of(const ph_cut *cut, size_t most) {
+    static const char *const fed[] = {"", "", "the memory feeds two sides at once",
+                                      "the memory feeds three sides at once"};
+    if (cut->n < 2 && most > 1) return "both sides at once would want more than the memory gives";
+    return cut->n < 2 ? "no more than one side was asked for" : fed[cut->n];
+}
+
+/* The serial leg, which is weighed, and the rest with the sides that the memory feeds. */
+static ph_rc by_bandwidth(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out,
+                          ph_err *err) {
+    leg          serial = {.calls = calls, .report = out, .most = PH_MANY_WARM + PH_MANY_TRIED};
+    leg          rest = {.calls = calls, .report = out};
+    ph_cut_stage group[PH_MANY_GROUPS];
+    PH_TRY(open_and_run(m, one_side, 0, &serial, group, err));
+    if (serial.is_over) return PH_OK;
+    rest.first = serial.n_done;
+    size_t   most = m->how == PH_OVERLAP_AUTO ? PH_MANY_GROUPS : (size_t)m->how + 1;
+    ph_sides sides = one_side;
+    if ((size_t)out->threads < most) most = (size_t)out->threads;
+    sides = ph_many_choose(group, m->bytes_a_second, most, &out->cut);
+    out->why = not_tried(&serial, out);
+    if (out->why)
+        sides = one_side;
+    else
+        out->why = why_of(&out->cut, most);
+    int see = sides.beside ? see_threads_of(m, &serial.tried, out->threads, sides.ahead) : 0;
+    return open_and_run(m, sides, see, &rest, NULL, err);
+}
+
+static ph_overlap most_used(const ph_many_report *r) {
+    if (r->n_deep > r->n_double && r->n_deep > r->n_serial) return PH_OVERLAP_DEEP;
+    return r->n_double > r->n_serial ? PH_OVERLAP_DOUBLE : PH_OVERLAP_SERIAL;
 }
 
 ph_rc ph_many_run(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out, ph_err *err) {
-    leg   all = {.calls = calls, .report = out};
-    ph_rc rc;
+    leg            all = {.calls = calls, .report = out};
+    const ph_sides sides = {m->how == PH_OVERLAP_DEEP,
+                            m->how == PH_OVERLAP_DOUBLE || m->how == PH_OVERLAP_DEEP};
+    ph_rc          rc;
     *out = (ph_many_report){0};
-    if (m->how == PH_OVERLAP_AUTO && m->n >= PH_MANY_LEAST) {
+    if (m->bytes_a_second > 0 && m->how != PH_OVERLAP_SERIAL && m->n > PH_MANY_WARM + PH_MANY_TRIED) {
+        rc = by_bandwidth(m, calls, out, err);
+    } else if (m->how == PH_OVERLAP_AUTO && m->n >= PH_MANY_LEAST) {
         rc = try_both(m, calls, out, err);
+    } else if (m->how == PH_OVERLAP_AUTO) {
+        out->why = "too few questions to try both ways";
+        rc = open_and_run(m, one_side, 0, &all, NULL, err);
     } else {
-        if (m->how == PH_OVERLAP_AUTO) out->why = "too few questions to try both ways";
-        rc = open_and_run(m, m->how == PH_OVERLAP_DOUBLE ? PH_PIPELINE_SLOTS : 0, m->session.see_threads,
-                          &all, err);
+        rc = open_and_run(m, sides, m->session.see_threads, &all, NULL, err);
     }
-    out->used = out->n_double > out->n_serial ? PH_OVERLAP_DOUBLE : PH_OVERLAP_SERIAL;
+    out->used = most_used(out);
     return rc;
 }

@@ -128,6 +128,30 @@ static void other_ways(pinhole_conversation *c, const unsigned char *picture, si
     CHECK(pinhole_ask(c, NULL, 0, NULL, &a, &error) == PINHOLE_EUSAGE); /* nothing was said */
 }
 
+/* With the pictures' features injected a picture is answered otherwise, and words alone as without. */
+static void inject(const unsigned char *picture, size_t n) {
+    pinhole_model_options how = {.size = sizeof how, .inject = 1, .inject_layer = 2};
+    pinhole_model        *m;
+    pinhole_session      *s;
+    pinhole_conversation *c;
+    pinhole_part          parts[2];
+    const pinhole_answer *a;
+    pinhole_error         error;
+    pinhole_asking        few = {.size = sizeof few, .answer_max = 8};
+    MUST(pinhole_model_open(&m, MODEL, &how, &error));
+    MUST(pinhole_session_open(&s, m, NULL, &error));
+    MUST(pinhole_conversation_open(&c, s, &error));
+    question(parts, picture, n, "what is on the display?");
+    MUST(pinhole_ask(c, parts, 2, &few, &a, &error));
+    CHECK(a->image_tokens > 0 && a->n_ids > 0 && !same_text(a, "64"));
+    MUST(pinhole_conversation_reset(c, &error));
+    MUST(pinhole_ask(c, parts + 1, 1, &few, &a, &error));
+    CHECK(same_text(a, "there is no display"));
+    pinhole_conversation_close(c);
+    pinhole_session_close(s);
+    pinhole_model_close(m);
+}
+
 static void texts(const pinhole_model *m) {
     int32_t       ids[64], few[2];
     char          text[128], part[4];
@@ -236,6 +260,7 @@ int main(void) {
     fail_and_go_on(c, picture, n);
     stop_in_time(c, picture, n);
     draw(c, picture, n);
+    inject(picture, n);
     other_ways(c, picture, n);
     pinhole_conversation_close(c);
     pinhole_session_close(s);

@@ -55,6 +55,23 @@ for command in inspect check "inspect --dot"; do
     fi
 done
 rm -f "$escape"
+# What convert writes of one model is deployable together: visual tokens are flattened where rows are taken.
+parts=$(mktemp -d)
+trap 'rm -rf "$out" "$parts"' EXIT
+set=tests/golden/set/models
+for model in models/panel-vlm $set/vlm_llava15 $set/vlm_idefics3 $set/vlm_blip2; do
+    to=$parts/$(basename $model)
+    expect 0 language "$model as ONNX" $P convert $model -o "$to" --to onnx --part all
+    expect 0 "^deployable" "the parts of $model" $P check "$to/vision.onnx" "$to/bridge.onnx" "$to/language.onnx"
+    expect 0 "^  note +output 'visual': flatten \[I, [0-9]+, [0-9]+\] to \[V, [0-9]+\] for .*language.onnx" "its seam" \
+        $P check "$to/vision.onnx" "$to/bridge.onnx" "$to/language.onnx"
+    expect 0 '"code":"seam","node":"visual","message":"[^"]*flatten[^"]*","fatal":false' "its seam's JSON" \
+        $P check --json "$to/language.onnx" "$to/bridge.onnx"
+done
+expect 0 language "packed patches as ONNX" $P convert $set/vlm_qwen2vl -o "$parts/qwen2vl" --to onnx --part all
+expect 0 "^deployable" "rows to rows" $P check "$parts/qwen2vl/bridge.onnx" "$parts/qwen2vl/language.onnx"
+expect 1 "PROBLEM .*'visual' is \[I, 16, 64\], and .*takes \[V, 256\]" "another model's language part" \
+    $P check "$parts/vlm_llava15/bridge.onnx" "$parts/panel-vlm/language.onnx"
 expect 2 'for ONNX files' "--axis of another model" $P inspect --axis a=1
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -155,6 +155,24 @@ ok "int8 tower answers" test -n "$(ids -m "$D/q.gguf" --image $S/images/scene.pn
 ok "to gguf, for quantize" "$P" convert $S/models/llm_llama_gqa_untied -o "$D/m.gguf" --to gguf -q
 printf 'output.weight = q8_0\nblk.0.* = f16\n' > "$D/recipe"
 ok "recipe" "$P" quantize "$D/m.gguf" -o "$D/q.gguf" --to q4_0 --recipe "$D/recipe" -q
+printf 'output.weight = q8_0\nblk.0.* = f16\nblk.99.* = f16\n*.bios = f32\n' > "$D/recipe.unmet"
+ok "a rule that matches nothing is no fault" bash -c "'$P' quantize '$D/m.gguf' -o '$D/u.gguf' --to q4_0 --recipe '$D/recipe.unmet' -q 2> '$D/err'"
+ok "but is said, each" [ "$(grep -c '^pinhole: no tensor matches the rule' "$D/err")" = 2 ]
+ok "by its pattern" grep -qF "no tensor matches the rule 'blk.99.*' of the recipe" "$D/err"
+ok "and the others are followed" cmp -s "$D/u.gguf" "$D/q.gguf"
+printf 'model.layers.0.* = f16\n' > "$D/recipe.none"
+rm -f "$D/n.gguf"
+ok "no rule at all matches" bash -c "'$P' quantize '$D/m.gguf' -o '$D/n.gguf' --to q4_0 --recipe '$D/recipe.none' -q 2> '$D/err'; [ \$? = 3 ]"
+ok "is an error with a name to learn from" grep -q "none of the recipe's 1 rule matches a tensor: the first is 'model.layers.0.\*', and a tensor is called '" "$D/err"
+ok "and nothing is written" [ ! -e "$D/n.gguf" ]
+echo 'v.blk.0.* = f16' > "$D/recipe.vision"
+ok "a rule for the vision part alone" "$P" quantize $S/models/vlm_llava15 -o "$D/v.gguf" --to q8_0 --recipe "$D/recipe.vision" -q
+ok "--output is --out" "$P" quantize "$D/m.gguf" --output "$D/o.gguf" --to q4_0 --recipe "$D/recipe" -q
+ok "and writes the same" cmp -s "$D/o.gguf" "$D/q.gguf"
+ok "also of convert" "$P" convert $S/models/llm_qwen2_tied --output="$D/o2.gguf" --to gguf -q
+ok "and prepare has --out" "$P" prepare --image examples/panel1.png --out "$D/p.safetensors"
+ok "beside --output" bash -c "'$P' prepare --image examples/panel1.png --output '$D/p2.safetensors' && cmp '$D/p.safetensors' '$D/p2.safetensors'"
+ok "help shows one of them" bash -c "'$P' prepare --help | grep -q -- '--out FILE' && ! '$P' prepare --help | grep -q -- '--output'"
 ok "recipe followed" bash -c "'$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk.0.ffn_up.weight .*F16' && '$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk.1.ffn_up.weight .*Q4_0'"
 for bad in "convert $S/models/vlm_llava15 -o $D/x --to onnx" "convert $S/models/vlm_llava15 --to gguf" "quantize $D/m.gguf -o $D/x.gguf" \
     "convert $D/m.gguf -o $D/m.gguf --to gguf" "convert $D/m.gguf -o $D/x --to gguf --dtype q4_0" "convert $S/models/align_clip -o $D/x --to gguf --names ours" \

@@ -42,12 +42,29 @@ for model in tests/golden/set/models/vlm_llava15 tests/golden/set/models/vlm_ide
     questions 18 > "$D/q"
     one_by_one "$model" > "$D/want"
     [ "$(wc -l < "$D/want")" = "$(wc -l < "$D/q")" ] || { failed=$((failed + 1)); echo "$model: not all were answered one by one"; }
-    for how in "--pipeline serial" "--pipeline double -t 2" "--pipeline double -t 1" "--pipeline double -t 4 --see-threads 1" "-t 2" "--bandwidth 1" "--bandwidth 900GB -t 2"; do
+    for how in "--pipeline serial" "--pipeline double -t 2" "--pipeline double -t 1" "--pipeline double -t 4 --see-threads 1" "-t 2" "--bandwidth 1" "--bandwidth 900GB -t 2" \
+        "--pipeline deep -t 3" "--pipeline deep -t 1" "--pipeline deep -t 4 --see-threads 2" "--bandwidth 900GB -t 4" "--pipeline double --bandwidth 900GB -t 4"; do
         # shellcheck disable=SC2086
         as_list "$model" $how > "$D/got"
         ok "$(basename "$model") $how" cmp -s "$D/want" "$D/got"
     done
 done
+
+# Injected features, which are the pictures' of each question, also where those stand in another's slot.
+model=tests/golden/set/models/vlm_llava15
+questions 18 > "$D/q"
+as_list $model --pipeline serial > "$D/plain"
+as_list $model --pipeline serial --inject 1 > "$D/want"
+ok "injected: otherwise than plain" test "$(comm -12 <(sort "$D/plain") <(sort "$D/want") | wc -l)" -lt 9
+ok "injected: texts alone as plain" cmp -s <(grep ',0\]$' "$D/plain") <(grep ',0\]$' "$D/want")
+for how in "--pipeline double -t 2" "--pipeline double -t 4 --see-threads 1 --chunk 16" "-t 2"; do
+    # shellcheck disable=SC2086
+    as_list $model $how --inject 1 > "$D/got"
+    ok "injected: $how" cmp -s "$D/want" "$D/got"
+done
+ok "no such layer" refused 2 'no layer 9 to inject at: the language part has layers 0 to 3' -p x --inject 9
+ok "alpha alone" refused 2 'goes with --inject' -p x --inject-alpha 1
+ok "a text model" refused 2 'nothing about pictures' -m tests/golden/set/models/llm_qwen2_tied -p x --inject 0
 
 # ---- which way, and why
 
@@ -60,8 +77,14 @@ way() { # WORDS ARGUMENTS...
 ok "serial says so" way '^pipeline: serial$' --pipeline serial
 ok "double says so" way '^pipeline: double$' --pipeline double
 ok "auto measures" way '^pipeline: (serial|double), since double was (not )?faster .*ms double, .*ms serial' -t 2
+ok "deep says so" way '^pipeline: deep$' --pipeline deep -t 3
 ok "one thread" way '^pipeline: serial, since one thread' -t 1
-ok "little bandwidth" way 'since both sides at once would want more.*GB/s' -t 2 --bandwidth 1MB
+ok "little bandwidth" way '^pipeline: serial, since both sides at once would want more.*1 side of decode.prepare see.bridge answer draw .*GB/s' -t 3 --bandwidth 1MB
+ok "much bandwidth" way '^pipeline: deep, since the memory feeds three sides.*3 sides of decode.prepare . see.bridge . answer draw .*GB/s' -t 3 --bandwidth 900TB
+ok "much, for two threads" way '^pipeline: double, since the memory feeds two sides.*2 sides' -t 2 --bandwidth 900TB
+ok "much, but two asked for" way '^pipeline: double, since the memory feeds two sides' -t 3 --pipeline double --bandwidth 900TB
+ok "much, but one asked for" way '^pipeline: serial$' -t 3 --pipeline serial --bandwidth 900TB
+ok "much, and one thread" way '^pipeline: serial, since one thread' -t 1 --bandwidth 900TB
 head -n 3 "$D/q" > "$D/few" && cp "$D/few" "$D/q"
 ok "few questions" way 'too few questions' -t 2
 
@@ -99,7 +122,7 @@ cat > "$D/want" <<'END'
 [13,null,null,null,null,null,null,"EFORMAT"]
 [14,"last","64",[428,23],77,64,"token",null]
 END
-for how in serial double; do
+for how in serial double deep; do
     "$PINHOLE" run --list "$D/q" --pipeline $how > "$D/all" 2> "$D/err"
     ok "$how: the status tells of it" [ $? = 1 ]
     short "$D/all" > "$D/got"
@@ -119,14 +142,25 @@ ok "a list of blanks" refused 3 "holds no question" --list "$D/blank"
 ok "a folder" refused 3 "$D" --list "$D"
 ok "and a prompt" refused 2 "--list stands alone" --list "$D/q" -p x
 ok "and a picture" refused 2 "--list stands alone" --list "$D/q" --image examples/panel1.png
-ok "another way" refused 2 "--pipeline takes serial, double or auto, not 'both'" --list "$D/q" --pipeline both
-ok "without a list" refused 2 "are for a --list" -p x --pipeline serial
-ok "threads without a list" refused 2 "are for a --list" -p x --see-threads 1
+ok "another way" refused 2 "--pipeline takes serial, double, deep or auto, not 'both'" --list "$D/q" --pipeline both
+ok "without a list" refused 2 "--pipeline is for a list of questions: give one with --list FILE" -p x --pipeline serial
+ok "threads without a list" refused 2 "--see-threads is for a list" -p x --see-threads 1
+ok "bandwidth without a list" refused 2 "--bandwidth is for a list" -p x --bandwidth 6GB
 ok "no threads" refused 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
+
+# ---- an answer of nothing: an empty line to a program, a word to a person
+
+ok "empty, to a program" [ "$("$PINHOLE" run -p hello 2>&1 | od -An -c | tr -d ' ')" = '\n' ]
+ok "empty, in JSON" test "$("$PINHOLE" run -p hello --json | jq -c '[.text, .ids, .stop]')" = '["",[],"token"]'
+if command -v script > /dev/null; then
+    person() { script -qec "$PINHOLE run -p hello $*" /dev/null < /dev/null; }
+    ok "empty, to a person" test "$(person | tr -d '\r')" = "(empty answer: the model ended it at once)"
+    ok "empty, to one who wants quiet" test -z "$(person -q | tr -d '\r\n')"
+fi
 
 # ---- an interrupt, when the second answer has begun to come
 for ((i = 0; i < 6; i++)); do echo '{"prompt": "describe", "image": "examples/panel1.png"}'; done > "$D/q"
-for how in serial double; do
+for how in serial double deep; do
     : > "$D/all"
     "$PINHOLE" run --list "$D/q" --pipeline $how --ignore-eos -n 430 -t 2 > "$D/all" 2> "$D/err" &
     pid=$!

@@ -49,6 +49,8 @@ for model in models/panel-vlm tests/golden/set/models/*; do
         holds "$name $how" "${with[@]}" -n 8 $how
     done
     [ ${#pictures[@]} -eq 1 ] || holds "$name, two pictures" "${with[@]}" --image $images/scene.png -n 8 -c 512
+    # What the decoder of Idefics attends to is not as wide as its rows: nothing is injected there.
+    [ ${#pictures[@]} -eq 1 ] || [ "$name" = vlm_idefics1 ] || holds "$name --inject 1" "${with[@]}" -n 8 --inject 1
 done
 # Lists of questions: serial, and double, where two are on their way and the features of three stand.  Of pictures of
 # all sizes the largest counts, so the most that was predicted on the way.
@@ -68,10 +70,11 @@ for ((i = 0; i < 24; i++)); do
     printf '{"prompt": "What is in the image?", "image": "%s"}\n' $images/${pictures[i % 6]}
 done > "$carried/list"
 for name in models/panel-vlm tests/golden/set/models/vlm_{llava15,idefics3,qwen2vl,gemma3,mllama}; do
-    for how in "serial -t 2" "double -t 2" "double -t 4 --see-threads 3" "double -t 2 --chunk 16" "double --kv q4_1 -t 2"; do
+    for how in "serial -t 2" "double -t 2" "double -t 4 --see-threads 3" "double -t 2 --chunk 16" "double --kv q4_1 -t 2" "deep -t 3" "deep -t 4 --chunk 16"; do
         # shellcheck disable=SC2086
         holds_list "$(basename $name), a list, $how" $name --pipeline $how --ignore-eos -n 12
     done
+    holds_list "$(basename $name), a list, injected" $name --pipeline double -t 2 --inject 1 --ignore-eos -n 12
 done
 
 # Directories that a GGUF file carries: plain and as blocks, whose small files are no part of what stays.

@@ -46,6 +46,17 @@ expect 2 'own.png is what is read: write somewhere else' "a trace over the pictu
 expect 2 'both.svg cannot hold both: write one somewhere else' "two in one place" profile -q --rounds 1 --trace both.svg --peaks both.svg
 holds "the model is whole" cmp own.bundle kept.bundle
 holds "the picture is whole" cmp own.png "$root/examples/panel1.png"
+# What is a link stays one; what it leads to is written, there already or not, from the link's own folder.
+mkdir far && echo old > far/t.json && ln -s far/t.json t.link && ln -s t.link t.twice && ln -s ../c.json far/c.link && ln -s loop loop
+expect 0 '"costs"' "through links" profile -t 1 --rounds 1 -q --json --trace t.twice --save-costs --costs far/c.link
+holds "the links stay" [ "$(readlink t.twice) $(readlink t.link) $(readlink far/c.link)" = "t.link far/t.json ../c.json" ]
+holds "the trace is where they lead" grep -q traceEvents far/t.json
+holds "so is the file of times, which was not there" grep -q pinhole_costs c.json
+expect 3 'loop' "links in a circle" profile -t 1 --rounds 1 -q --trace loop
+expect 2 'far/t.json cannot hold both' "a file and a link to it" profile -q --rounds 1 --save-costs --costs t.link --trace far/t.json
+ln -s own.bundle own.link
+expect 2 'own.link is what is read: write somewhere else' "a trace through a link over the model" profile -q --rounds 1 -m own.bundle --trace own.link
+holds "the model is still whole" cmp own.bundle kept.bundle
 expect 2 'a .dot or a .svg file, not .p.png' "another kind of picture" profile --peaks p.png
 expect 0 '^64$' "auto finds them" "${ask[@]}" --engine auto --stats
 holds "by measured times" grep -qE '^vision +on (native|ort|openvino) +measured [0-9.]+ ms; ' err
@@ -63,6 +74,12 @@ one="$work/one.json"
 sed -E 's/"cpu": "[^"]*"/"cpu": "an abacus"/' "$kept" > "$one"
 expect 0 'not used: they are of [0-9]+ processors .an abacus' "another device" "${ask[@]}" --engine auto --costs "$one"
 holds "is a note, once" [ "$(wc -l < err)" = 1 ]
+jq '.costs |= map(select(.stage != "prefill"))' "$kept" > "$one"
+expect 0 'have none of the part language: parts go by rule' "a part that was never timed" "${ask[@]}" --engine auto --costs "$one"
+jq '.kinds |= map(select(.stage != "see"))' "$kept" > "$one"
+expect 0 'have see on native, but none of its kinds of steps' "a stage whose steps were never timed" "${ask[@]}" --engine auto --costs "$one"
+jq '.kinds[0].us = "long"' "$kept" > "$one"
+expect 3 'kinds\[0\]\.us' "kinds that are none" "${ask[@]}" --engine auto --costs "$one"
 sed -E 's/"pinhole_costs": 1/"pinhole_costs": 7/' "$kept" > "$one"
 expect 0 'not used: .*version 7; this program reads 1' "another version" "${ask[@]}" --engine auto --costs "$one"
 refused() { # pattern, what: a file that is refused, in one message

@@ -75,6 +75,30 @@ static inline void om_ints(om_bytes *node, const char *name, int n, const int64_
     om_sub(node, 5, &a);
 }
 
+static inline void om_fixed(om_bytes *b, unsigned field, float v) {
+    om_varint(b, field << 3 | 5);
+    if (b->n > sizeof b->at - sizeof v) abort();
+    memcpy(b->at + b->n, &v, sizeof v);
+    b->n += sizeof v;
+}
+
+/* A float; list: as one of floats. */
+static inline void om_float(om_bytes *node, const char *name, float v, int list) {
+    om_bytes a = {.n = 0};
+    om_text(&a, 1, name);
+    om_fixed(&a, list ? 7 : 2, v);
+    om_int(&a, 20, list ? 6 : 1);
+    om_sub(node, 5, &a);
+}
+
+static inline void om_word(om_bytes *node, const char *name, const char *text) {
+    om_bytes a = {.n = 0};
+    om_text(&a, 1, name);
+    om_text(&a, 4, text);
+    om_int(&a, 20, 3);
+    om_sub(node, 5, &a);
+}
+
 /* An attribute of a function's node that the call gives. */
 static inline void om_ref(om_bytes *node, const char *name, const char *from, int type) {
     om_bytes a = {.n = 0};

@@ -65,6 +65,10 @@ static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_ha
     for (size_t r = begin * a->block; r < last; r++) {
         size_t from = segments ? (size_t)segments[2 * r] : 0;
         size_t to = segments ? (size_t)segments[2 * r + 1] : a->features;
+        if (segments && from == to) {
+            memcpy(y + r * n, h + r * n, n * sizeof *y);
+            continue;
+        }
         size_t own = from * (a->features + 1) + to; /* one number for each segment */
         if (hand->held != own) ph_modal_pool(k, mean, part, v + from * n, to - from, n, a->alpha);
         hand->held = own;

@@ -1,13 +1,14 @@
 /* op_poolinject.c - pinhole.PoolInject: what a picture says on the whole, put into rows of text.
  *
  *     h [.., d]   v [.., d]   scale [d]   bias [d]?   segments i32 [R, 2]?: begin, end
- *     y[r] = LayerNorm(h[r] + alpha * mean of v[begin[r] .. end[r])) * scale + bias
+ *     y[r] = LayerNorm(h[r] + alpha * mean of v[begin[r] .. end[r])) * scale + bias; h[r] where begin is end
  *
  * v is read where the bridge has written it, all dimensions but the last as rows; nothing of
  * it is copied.  Without segments every row takes all of v; with them h is [R, d], so that
  * rows of several sequences stand in one step, and a row whose segment is empty (its
- * sequence has no picture) is only normalised.  So a row's result depends on its own
- * features alone, not on its neighbours or on how a prompt is cut.
+ * sequence has no picture) stays as it is.  So a row's result depends on its own features
+ * alone, not on its neighbours or on how a prompt is cut, and a text without pictures has
+ * the answer that it has without the operator.
  *
  * Attributes: alpha (0.3), epsilon (1e-5).
  * Errors: PH_EMISMATCH shapes, alpha or epsilon that is no finite number, a negative
@@ -18,6 +19,7 @@
 #include "graph/op/op_help.h"
 
 #include <math.h>
+#include <string.h>
 
 static ph_rc check_numbers(const ph_node *n, ph_err *err) {
     double alpha = ph_node_float(n, "alpha", PH_INJECT_ALPHA);
@@ -78,6 +80,10 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     const int32_t *held = NULL;
     for (int64_t r = 0; d && r < rows; r++) {
         const int32_t *own = segments.data ? (const int32_t *)segments.data + 2 * r : whole;
+        if (segments.data && own[0] == own[1]) {
+            memcpy(y + r * d, h + r * d, (size_t)d * sizeof *y);
+            continue;
+        }
         if (!held || own[0] != held[0] || own[1] != held[1])
             ph_modal_pool(e->kernels, mean, part, v + own[0] * d, (size_t)(own[1] - own[0]), (size_t)d,
                           alpha);
@@ -105,11 +111,11 @@ static const char *sums_of(ph_oo *o, const ph_node *n, const char *v, const char
     return ph_oo_two(o, "MatMul", ph_oo_cast(o, takes, PH_OO_FLOAT32), v);
 }
 
-/* The mean as ReduceMean has it, but of nothing it is zero. */
+/* The mean as ReduceMean has it, but of nothing it is zero; a row of an empty segment is chosen as it was. */
 static void write_onnx(ph_oo *o, const ph_node *n) {
     const ph_shape *s = ph_oo_shape(o, n, 1);
     const int64_t   flat[2] = {-1, s->dim[s->rank - 1].mul}, first = 0;
-    const char     *v = ph_oo_in(o, n, 1), *count, *sum;
+    const char     *v = ph_oo_in(o, n, 1), *h = ph_oo_in(o, n, 0), *count, *sum;
     if (s->rank > 2) v = ph_oo_reshape(o, v, flat, 2);
     if (ph_oo_has(n, 4)) {
         sum = sums_of(o, n, v, &count);
@@ -120,10 +126,17 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     }
     const char *mean = ph_oo_two(o, "Div", sum, ph_oo_two(o, "Max", count, ph_oo_number(o, 1)));
     mean = ph_oo_two(o, "Mul", mean, ph_oo_number(o, ph_node_float(n, "alpha", PH_INJECT_ALPHA)));
-    const char *x = ph_oo_two(o, "Add", ph_oo_in(o, n, 0), mean);
-    ph_oo_emit(o, n, "", "LayerNormalization", PH_OO_IN(x, ph_oo_in(o, n, 2), ph_oo_in(o, n, 3)),
-               PH_OO_ATTRS(PH_OO_INT("axis", -1),
-                           PH_OO_FLOAT("epsilon", ph_node_float(n, "epsilon", PH_INJECT_EPSILON))));
+    const char        *x = ph_oo_two(o, "Add", h, mean);
+    const ph_onnx_attr attr[2] = {PH_OO_INT("axis", -1),
+                                  PH_OO_FLOAT("epsilon", ph_node_float(n, "epsilon", PH_INJECT_EPSILON))};
+    if (!ph_oo_has(n, 4)) {
+        ph_oo_emit(o, n, "", "LayerNormalization", PH_OO_IN(x, ph_oo_in(o, n, 2), ph_oo_in(o, n, 3)), attr,
+                   2);
+        return;
+    }
+    x = ph_oo_make(o, "LayerNormalization", PH_OO_IN(x, ph_oo_in(o, n, 2), ph_oo_in(o, n, 3)), attr, 2);
+    ph_oo_emit(o, n, "", "Where", PH_OO_IN(ph_oo_two(o, "Greater", count, ph_oo_number(o, 0)), x, h), NULL,
+               0);
 }
 
 const ph_op ph_op_PoolInject = {

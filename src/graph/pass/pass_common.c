@@ -92,4 +92,4 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
     return PH_OK;
 }
 
-const ph_pass ph_pass_common = {"common", "compute equal things once", run, 0};
+const ph_pass ph_pass_common = {"common", "compute equal things once", .run = run};

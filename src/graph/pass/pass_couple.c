@@ -151,4 +151,4 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
 }
 
 const ph_pass ph_pass_couple = {"couple", "products of modalities that share weights: MultiModalAttention",
-                                run, 0};
+                                .run = run, .is_of_meaning = 1};

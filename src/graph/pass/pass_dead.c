@@ -34,4 +34,4 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
     return PH_OK;
 }
 
-const ph_pass ph_pass_dead = {"dead", "take out what nothing depends on", run, 0};
+const ph_pass ph_pass_dead = {"dead", "take out what nothing depends on", .run = run};

@@ -78,4 +78,4 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
     return rc;
 }
 
-const ph_pass ph_pass_fold = {"fold", "compute what depends on small constants only", run, 0};
+const ph_pass ph_pass_fold = {"fold", "compute what depends on small constants only", .run = run};

@@ -54,4 +54,4 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
 }
 
 const ph_pass ph_pass_gate = {"gate", "softmax of which one number a row is kept: ModalGate", run,
-                              .is_rounding = 1};
+                              .is_rounding = 1, .is_of_meaning = 1};

@@ -49,4 +49,4 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
     return PH_OK;
 }
 
-const ph_pass ph_pass_identity = {"identity", "take out nodes that change nothing", run, 0};
+const ph_pass ph_pass_identity = {"identity", "take out nodes that change nothing", .run = run};

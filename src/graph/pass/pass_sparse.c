@@ -242,4 +242,4 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
 }
 
 const ph_pass ph_pass_sparse = {"sparse", "attention of which a mask hides whole squares: SparseAttention",
-                                run, 1};
+                                .run = run, .is_rounding = 1, .is_of_meaning = 1};

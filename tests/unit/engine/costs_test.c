@@ -80,6 +80,15 @@ void test_costs_bad(void) {
         {"5.5", "7", "a median of 7 outside 5 to 6", PH_EFORMAT},
         {"\"us\":5.5,", "", "costs[0].us", PH_EFORMAT},
         {"]}", "]", "costs.json", PH_EFORMAT},
+        {"]}", "],\"kinds\":7}", "kinds", PH_EFORMAT},
+        {"]}", "],\"kinds\":[7]}", "kinds[0]", PH_EFORMAT},
+        {"]}", "],\"kinds\":[{\"stage\":\"hear\"}]}", "kinds[0].stage: 'hear'", PH_EFORMAT},
+        {"]}", "],\"kinds\":[{\"stage\":\"see\",\"engine\":\"native\",\"kind\":7}]}", "kinds[0].kind",
+         PH_EFORMAT},
+        {"]}", "],\"kinds\":[{\"stage\":\"see\",\"engine\":\"native\",\"kind\":\"a\",\"us\":-1,\"runs\":1}]}",
+         "kinds[0].us: -1 is out of range", PH_EFORMAT},
+        {"]}", "],\"kinds\":[{\"stage\":\"see\",\"engine\":\"native\",\"kind\":\"a\",\"us\":1}]}",
+         "kinds[0].runs", PH_EFORMAT},
     };
     static ph_costs c;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -123,7 +132,9 @@ void test_costs_round(void) {
     CHECK_SAY(!ph_costs_open(&back, path, &err), "%s", err.msg);
     CHECK(back.n == c.n && !memcmp(&back.key, &c.key, sizeof c.key) && !memcmp(back.at, c.at, sizeof c.at));
     CHECK(!ph_file_open(&a, path, &err) && strstr((const char *)a.bytes, "\"kind\": \"MatMul\""));
-    back.kind[back.n_kinds++] = c.kind[0];
+    CHECK(back.n_kinds == 1 && !memcmp(back.kind, c.kind, sizeof *c.kind));
+    CHECK(ph_costs_kinds_of(&back, PH_COST_STEP, "ort") == 1 &&
+          !ph_costs_kinds_of(&back, PH_COST_SEE, "ort"));
     CHECK(!ph_costs_write(&back, again, &err));
     CHECK(!ph_file_open(&b, again, &err) && a.n == b.n && a.n && !memcmp(a.bytes, b.bytes, a.n));
     ph_file_close(&a);

@@ -5,6 +5,8 @@
 #include "tests/unit/onnx_make.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
 static ph_kernels kernels;
 
 typedef struct om_import {
@@ -229,6 +231,62 @@ void test_onnx_refuses(void) {
     refuse(&m, PH_EMISMATCH, "axis 5");
     n = om_node("Reshape", "", "x,x", "y"), m = one_node(n, 17, "2,3", 1),
     refuse(&m, PH_EUNSUP, "constant list");
+}
+
+/* ---- our own operators ---- */
+
+/* h, v and s through one of them, with one attribute: 0 none, 1 a number, 2 a float, 3 floats, 4 a text. */
+static om_bytes ours(const char *op, int64_t version, const char *attr, int kind, float v) {
+    static const int64_t two = 2;
+    om_bytes             g = {.n = 0}, n = om_node(op, "pinhole", "h,v,s", "y");
+    om_bytes             s = om_tensor("s", 1, 1, &two);
+    float                ones[2] = {1, 1};
+    if (kind == 1) om_number(&n, attr, 1);
+    if (kind == 2 || kind == 3) om_float(&n, attr, v, kind == 3);
+    if (kind == 4) om_word(&n, attr, "much");
+    om_value(&g, 11, "h", 1, "3,2"), om_value(&g, 11, "v", 1, "5,2"), om_value(&g, 12, "y", 1, "");
+    om_data(&s, 9, ones, sizeof ones);
+    om_sub(&g, 5, &s), om_sub(&g, 1, &n);
+    om_bytes m = om_model(&g, 17);
+    om_opset(&m, 8, "pinhole", version);
+    return m;
+}
+
+static void refuse_word(const char *op, const char *attr, int kind, float v, const char *word) {
+    om_bytes m = ours(op, 1, attr, kind, v);
+    refuse(&m, PH_EMISMATCH, word);
+}
+
+void test_onnx_own_operators(void) {
+    om_bytes  m = ours("PoolInject", 1, "alpha", 2, 0.5F);
+    om_import i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[3, 2]");
+    done(&i);
+    m = ours("PoolInject", 2, "alpha", 2, 0.5F);
+    refuse(&m, PH_EMISMATCH, "opset 2 of domain pinhole; 1 is the one that is read");
+    refuse_word("PoolInject", "alpha", 1, 0, "PoolInject: attribute 'alpha' is a whole number, not a number");
+    refuse_word("PoolInject", "alpha", 3, 1, "'alpha' is numbers, not a number");
+    refuse_word("PoolInject", "epsilon", 4, 0, "'epsilon' is a text, not a number");
+    refuse_word("PoolInject", "alpha", 2, INFINITY, "PoolInject: alpha is inf, which is no finite number");
+    refuse_word("PoolInject", "epsilon", 2, NAN, "epsilon is nan");
+    refuse_word("ModalGate", "lambda", 1, 0, "ModalGate: attribute 'lambda' is a whole number, not a number");
+    refuse_word("ModalGate", "lambda", 2, -INFINITY, "lambda is -inf");
+    refuse_word("SparseAttention", "block", 2, 8,
+                "SparseAttention: attribute 'block' is a number, not a whole");
+    refuse_word("SparseAttention", "sparsity", 2, NAN, "sparsity is nan");
+    refuse_word("SparseAttention", "scale", 3, 1, "'scale' is numbers, not a number");
+    refuse_word("MultiModalAttention", "num_heads", 4, 0, "'num_heads' is a text, not a whole number");
+    refuse_word("MultiModalAttention", "slices", 1, 0, "'slices' is a whole number, not whole numbers");
+    refuse_word("MultiModalAttention", "scale", 2, INFINITY, "scale is inf");
+    refuse_word("AdapterDispatch", "scale", 2, 1, "'scale' is a number, not numbers");
+    refuse_word("AdapterDispatch", "scale", 3, NAN, "number 1 of scale is nan, which is no finite number");
+    refuse_word("AdapterDispatch", "first", 1, 0, "'first' is a whole number, not whole numbers");
+    refuse_word("ModalitySwitch", "alpha", 2, 1, "ModalitySwitch has no attribute 'alpha'");
+    /* And the node is named. */
+    m = ours("PoolInject", 1, "alpha", 1, 0);
+    i = import_given(&m, NULL, 0);
+    CHECK(i.rc && i.err.n_notes && strstr(i.err.note[0], "at node 'y' (PoolInject)"));
+    done(&i);
 }
 
 /* Before opset 13 Softmax takes all axes from the given one on; Squeeze has its axes as an attribute. */

@@ -20,8 +20,11 @@ static ph_many_report run(sh_list *l, const sh_ask *ask, size_t n, const ph_many
     sh_open(l, ask, n);
     CHECK_SAY(!ph_many_run(&m, &calls, &r, &e), "%s", e.msg);
     CHECK_SAY(l->n_told == n && l->in_order, "%zu of %zu were told of", l->n_told, n);
-    CHECK_SAY(r.n_serial + r.n_double == n, "%zu serial, %zu double of %zu", r.n_serial, r.n_double, n);
-    CHECK(r.used == (r.n_double > r.n_serial ? PH_OVERLAP_DOUBLE : PH_OVERLAP_SERIAL));
+    CHECK_SAY(r.n_serial + r.n_double + r.n_deep == n, "%zu serial, %zu double, %zu deep of %zu", r.n_serial,
+              r.n_double, r.n_deep, n);
+    CHECK(r.used == (r.n_deep > r.n_serial     ? PH_OVERLAP_DEEP
+                     : r.n_double > r.n_serial ? PH_OVERLAP_DOUBLE
+                                               : PH_OVERLAP_SERIAL));
     CHECK(r.predicted.total > 0 && r.measured > 0 && r.wall_ms > 0 && r.answer_ms > 0);
     sh_close(l);
     return r;
@@ -67,8 +70,57 @@ void test_many_ways(void) {
     CHECK(!r.n_double && r.why && strstr(r.why, "memory") && r.cut.n == 1);
     how.bytes_a_second = 1e15;
     r = run(&l, ask, N, &how);
-    CHECK(r.n_double >= 5 && r.cut.n == 2 && r.cut.drawn > 0);
+    CHECK(r.n_serial == 5 && r.n_double == N - 5 && r.cut.n == 2 && r.cut.drawn > 0 && strstr(r.why, "two"));
+    sh_same(&base, &l, "as many as two threads");
+
+    /* More threads: as many sides as the memory feeds, and no more than were asked for. */
+    how.session.threads = 3;
+    r = run(&l, ask, N, &how);
+    CHECK(r.n_serial == 5 && r.n_deep == N - 5 && r.cut.n == 3 && r.sides.ahead && r.sides.beside);
+    CHECK(r.used == PH_OVERLAP_DEEP && strstr(r.why, "three"));
+    sh_same(&base, &l, "three sides");
+    double all = r.cut.drawn;
+    CHECK(all > 0);
+    how.how = PH_OVERLAP_DOUBLE;
+    r = run(&l, ask, N, &how);
+    CHECK(r.n_serial == 5 && r.n_double == N - 5 && r.cut.n == 2);
+    how.how = PH_OVERLAP_SERIAL;
+    r = run(&l, ask, N, &how);
+    CHECK(r.n_serial == N && !r.cut.n);
+    how.how = PH_OVERLAP_DEEP;
+    how.bytes_a_second = 0;
+    r = run(&l, ask, N, &how);
+    CHECK(r.n_deep == N && !r.why && r.see_threads == 1 && r.threads == 1);
+    sh_same(&base, &l, "deep");
+    how.bytes_a_second = 1; /* a byte, whatever was asked for */
+    r = run(&l, ask, N, &how);
+    CHECK(r.n_serial == N && r.cut.n == 1 && strstr(r.why, "memory"));
+    r = run(&l, ask, 5, &how); /* too few to weigh: as was asked for */
+    CHECK(r.n_deep == 5 && !r.cut.n);
     ph_model_close(m);
+}
+
+/* What neighbours share follows from the cut, at its exact borders: 1, 2 and 4 GB/s; sharing costs the time.
+ */
+void test_many_chooses(void) {
+    static const ph_cut_stage early[] = {{1e9, 1}, {2e9, 1}, {16e9, 4}}, /* decode shares with see first */
+        late[] = {{4e9, 4}, {2e9, 1}, {4e9, 1}};                         /* see with the answer */
+    static const struct {
+        const ph_cut_stage *group;
+        double              gives;
+        size_t              most, n;
+        int                 ahead, beside;
+    } rows[] = {{early, 7e9, 3, 3, 1, 1},     {early, 7e9 - 1, 3, 2, 0, 1}, {early, 6e9, 3, 2, 0, 1},
+                {early, 6e9 - 1, 3, 1, 0, 0}, {early, 1, 3, 1, 0, 0},       {early, 0, 3, 3, 1, 1},
+                {early, 7e9, 2, 2, 0, 1},     {early, 7e9, 1, 1, 0, 0},     {late, 7e9, 3, 3, 1, 1},
+                {late, 7e9 - 1, 3, 2, 1, 0},  {late, 5e9, 3, 2, 1, 0},      {late, 5e9 - 1, 3, 1, 0, 0},
+                {late, 1e15, 2, 2, 1, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ph_cut   cut;
+        ph_sides s = ph_many_choose(rows[i].group, rows[i].gives, rows[i].most, &cut);
+        CHECK_SAY(cut.n == rows[i].n && s.ahead == rows[i].ahead && s.beside == rows[i].beside,
+                  "row %zu: %zu slots, ahead %d, beside %d", i, cut.n, s.ahead, s.beside);
+    }
 }
 
 void test_many_splits(void) {
@@ -76,5 +128,6 @@ void test_many_splits(void) {
     CHECK(ph_many_see_threads(8, 3, 1) == 6 && ph_many_see_threads(8, 1, 3) == 2);
     CHECK(ph_many_see_threads(8, 0, 0) == 4 && ph_many_see_threads(1, 1, 1) == 1);
     CHECK(ph_overlap_find("double") == PH_OVERLAP_DOUBLE && ph_overlap_find("auto") == PH_OVERLAP_AUTO);
-    CHECK(ph_overlap_find("serial") == PH_OVERLAP_SERIAL && ph_overlap_find("both") == -1);
+    CHECK(ph_overlap_find("deep") == PH_OVERLAP_DEEP && ph_overlap_find("serial") == PH_OVERLAP_SERIAL &&
+          ph_overlap_find("both") == -1);
 }

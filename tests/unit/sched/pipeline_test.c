@@ -1,5 +1,5 @@
-/* pipeline_test.c - a list of questions has the same answers one by one, serial and double; what fails fails
- * alone; and with double both sides are at work at a time. */
+/* pipeline_test.c - a list of questions has the same answers one by one, and with one, two or three sides;
+ * what fails fails alone; and all sides are at work at a time. */
 #include "tests/unit/sched/sched_help.h"
 
 #include "base/clock.h"
@@ -18,8 +18,10 @@ enum { N_MIXED = sizeof mixed / sizeof *mixed };
 
 static void same(const char *path) {
     static const struct {
-        int beside, threads, see;
-    } rows[] = {{0, 1, 0}, {0, 2, 0}, {2, 2, 0}, {3, 1, 0}, {3, 2, 1}, {3, 4, 1}, {4, 4, 3}};
+        int beside, threads, see, ahead;
+    } rows[] = {{0, 1, 0, 0}, {0, 2, 0, 0}, {2, 2, 0, 0}, {3, 1, 0, 0}, {3, 2, 1, 0},
+                {3, 4, 1, 0}, {4, 4, 3, 0}, {0, 1, 0, 1}, {0, 3, 0, 1}, {2, 3, 0, 1},
+                {3, 1, 0, 1}, {3, 3, 1, 1}, {3, 4, 2, 1}, {5, 4, 1, 1}};
     static sh_list base, other;
     ph_model      *m = sh_model(path);
     if (!m) return;
@@ -27,12 +29,14 @@ static void same(const char *path) {
     sh_one_by_one(&base, m, &(ph_session_options){.threads = 1});
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char what[160];
-        snprintf(what, sizeof what, "%s, %d beside, %d threads of which %d see", path, rows[i].beside,
-                 rows[i].threads, rows[i].see);
+        snprintf(what, sizeof what, "%s, %d beside, %d ahead, %d threads of which %d see", path,
+                 rows[i].beside, rows[i].ahead, rows[i].threads, rows[i].see);
         sh_open(&other, mixed, N_MIXED);
         sh_pipeline(&other, m,
-                    &(ph_session_options){
-                        .beside = rows[i].beside, .threads = rows[i].threads, .see_threads = rows[i].see});
+                    &(ph_session_options){.beside = rows[i].beside,
+                                          .ahead = rows[i].ahead,
+                                          .threads = rows[i].threads,
+                                          .see_threads = rows[i].see});
         sh_same(&base, &other, what);
         sh_close(&other);
     }
@@ -72,11 +76,11 @@ void test_pipeline_errors(void) {
     for (size_t i = 1; i < sizeof words - 1; i += 2) words[i] = ' ';
     sh_open(&good, asks, 5);
     sh_one_by_one(&good, m, &(ph_session_options){.threads = 1});
-    for (int beside = 0; beside <= 3; beside += 3) {
+    for (int way = 0; way < 4; way++) {
         sh_open(&l, asks, 5);
         l.picture[3].n = 400; /* cut short */
         l.part[2][1] = (ph_chat_part){.text = words, .n = sizeof words - 1};
-        sh_pipeline(&l, m, &(ph_session_options){.threads = 2, .beside = beside});
+        sh_pipeline(&l, m, &(ph_session_options){.threads = 3, .beside = way & 1 ? 3 : 0, .ahead = way >> 1});
         CHECK(l.n_told == 5 && l.in_order);
         CHECK_SAY(l.answer[1].rc == PH_EFORMAT && strstr(l.answer[1].why, "question 1"), "%s",
                   l.answer[1].why);
@@ -97,7 +101,7 @@ static int stop_at_once(void *arg, const char *bytes, size_t n) {
     return 1;
 }
 
-void test_pipeline_cancel(void) {
+static void cancel_with(int ahead) {
     static sh_list   base, l;
     const atomic_int cancel = 1;
     ph_model        *m = sh_model(SH_SET "vlm_llava15");
@@ -107,7 +111,7 @@ void test_pipeline_cancel(void) {
     sh_open(&l, mixed, N_MIXED);
     l.q[1].cancel = &cancel;
     l.q[5].piece = stop_at_once;
-    sh_pipeline(&l, m, &(ph_session_options){.threads = 2, .beside = 3});
+    sh_pipeline(&l, m, &(ph_session_options){.threads = 2, .beside = 3, .ahead = ahead});
     CHECK(l.n_told == N_MIXED && l.in_order);
     for (size_t i = 0; i < N_MIXED; i++) {
         const sh_answer *x = &base.answer[i], *y = &l.answer[i];
@@ -124,19 +128,25 @@ void test_pipeline_cancel(void) {
     ph_model_close(m);
 }
 
+void test_pipeline_cancel(void) {
+    cancel_with(0);
+    cancel_with(1);
+}
+
 /* done() ends the run: what was begun is told of, once, and nothing behind it. */
-void test_pipeline_ends_early(void) {
+static void end_early(int beside, int ahead) {
     static sh_list          l;
     ph_err                  e = {0};
     const ph_pipeline_calls calls = {sh_next, sh_done, &l};
     ph_model               *m = sh_model(SH_SET "vlm_llava15");
-    ph_session             *s = sh_session(m, &(ph_session_options){.threads = 2, .beside = 3});
-    ph_pipeline            *p = NULL;
+    ph_session  *s = sh_session(m, &(ph_session_options){.threads = 2, .beside = beside, .ahead = ahead});
+    ph_pipeline *p = NULL;
     if (s && !ph_pipeline_open(&p, s, &e)) {
         sh_open(&l, mixed, N_MIXED);
         l.stop_after = 2;
         CHECK(!ph_pipeline_run(p, &calls, &e));
-        CHECK_SAY(l.n_told >= 2 && l.n_told <= 5 && l.in_order, "%zu were told of", l.n_told);
+        CHECK_SAY(l.n_told >= 2 && l.n_told <= (size_t)(beside ? 5 : 2) + (size_t)(2 * ahead) && l.in_order,
+                  "%zu were told of", l.n_told);
         for (size_t i = 0; i < N_MIXED; i++) {
             CHECK(l.answer[i].is_told == (i < l.n_told));
             if (i < l.n_told) CHECK((i < 2) == !l.answer[i].rc);
@@ -151,6 +161,13 @@ void test_pipeline_ends_early(void) {
     ph_pipeline_close(p);
     ph_session_close(s);
     ph_model_close(m);
+}
+
+void test_pipeline_ends_early(void) {
+    end_early(3, 0);
+    end_early(0, 0);
+    end_early(0, 1);
+    end_early(3, 1);
 }
 
 /* ---- both at work ---- */
@@ -225,6 +242,59 @@ void test_pipeline_both_busy(void) {
     ph_model_close(m);
 }
 
+/* And with three sides question 2 is begun while picture 1 is seen and answer 0 is said. */
+typedef struct three {
+    meeting    both;
+    atomic_int n_begun;
+    sh_list   *list;
+} three;
+
+static void look_on(void *arg, const char *value, const float *data, const ph_shape *shape,
+                    const ph_syms *syms) {
+    three *t = arg;
+    (void)value, (void)data, (void)shape, (void)syms;
+    if (atomic_fetch_add(&t->both.n_seen, 1) != 1) return;
+    meet(&t->both, &t->both.is_saying, 1);
+    meet(&t->both, &t->n_begun, 3);
+}
+
+static int begun(void *arg, size_t index, const ph_question **q, ph_err *err) {
+    three *t = arg;
+    atomic_fetch_add(&t->n_begun, 1);
+    return sh_next(t->list, index, q, err);
+}
+
+static int told_of(void *arg, size_t index, ph_rc rc, const ph_answer *a, const ph_err *err) {
+    return sh_done(((three *)arg)->list, index, rc, a, err);
+}
+
+void test_pipeline_three_busy(void) {
+    static const sh_ask asks[] = {
+        {"scene.png", "What is it?"}, {"second.png", "And this?"}, {"rgba.png", "Here?"}};
+    static sh_list          l;
+    three                   all = {.list = &l};
+    const ph_session_tap    tap = {"bridge", "visual", look_on, &all};
+    const ph_pipeline_calls calls = {begun, told_of, &all};
+    ph_err                  e = {0};
+    ph_model               *m = sh_model(SH_SET "vlm_llava15");
+    ph_session             *s =
+        sh_session(m, &(ph_session_options){.threads = 3, .beside = 3, .ahead = 1, .tap = &tap, .n_taps = 1});
+    ph_pipeline *p = NULL;
+    if (s && !ph_pipeline_open(&p, s, &e)) {
+        CHECK(ph_session_threads(s, 1) == 1 && ph_session_threads(s, 0) == 1 && ph_session_ahead(s));
+        sh_open(&l, asks, 3);
+        l.q[0].piece = wait_for_it;
+        l.q[0].arg = &all.both;
+        l.q[0].answer_max = 1;
+        CHECK(!ph_pipeline_run(p, &calls, &e) && l.n_told == 3 && !l.answer[0].rc && !l.answer[2].rc);
+        CHECK_SAY(atomic_load(&all.both.n_met) == 3, "%d of 3 met", atomic_load(&all.both.n_met));
+        sh_close(&l);
+    }
+    ph_pipeline_close(p);
+    ph_session_close(s);
+    ph_model_close(m);
+}
+
 /* ---- what is not done twice ---- */
 
 /* A picture that a slot holds is not seen again, and what the cache holds of a prompt is not run again. */
@@ -238,15 +308,17 @@ void test_pipeline_repeats(void) {
     ph_model           *m = sh_model(SH_SET "vlm_llava15");
     sh_open(&base, asks, 4);
     if (m) sh_one_by_one(&base, m, &(ph_session_options){.threads = 1});
-    for (int beside = 0; m && beside <= 3; beside += 3) {
+    for (int way = 0; m && way < 4; way++) {
         const ph_pipeline_calls calls = {sh_next, sh_done, &l};
-        ph_session             *s = sh_session(m, &(ph_session_options){.threads = 2, .beside = beside});
-        ph_pipeline            *p = NULL;
+        int                     beside = way & 1 ? 3 : 0;
+        ph_session             *s =
+            sh_session(m, &(ph_session_options){.threads = 2, .beside = beside, .ahead = way >> 1});
+        ph_pipeline *p = NULL;
         sh_open(&l, asks, 4);
         CHECK(s && !ph_pipeline_open(&p, s, &e) && !ph_pipeline_run(p, &calls, &e));
         sh_same(&base, &l, "repeats");
         size_t runs = ph_trace_count(ph_session_trace(s), "bridge");
-        CHECK_SAY(runs == (beside ? 2u : 3u), "%d beside: the bridge ran %zu times", beside, runs);
+        CHECK_SAY(runs == (beside ? 2u : 3u), "way %d: the bridge ran %zu times", way, runs);
         CHECK_SAY(l.answer[1].cached > l.answer[1].image, "%d of %d tokens were cached", l.answer[1].cached,
                   l.answer[1].prompt);
         CHECK(l.answer[2].cached < l.answer[2].image);
@@ -270,9 +342,9 @@ void test_pipeline_stale(void) {
     if (!m) return;
     sh_open(&base, asks, 5);
     sh_one_by_one(&base, m, &(ph_session_options){.threads = 1});
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 10; i++) {
         sh_open(&l, asks, 5);
-        sh_pipeline(&l, m, &(ph_session_options){.threads = 2, .beside = 2});
+        sh_pipeline(&l, m, &(ph_session_options){.threads = 2, .beside = 2, .ahead = i & 1});
         sh_same(&base, &l, "stale");
         sh_close(&l);
     }
@@ -319,7 +391,7 @@ static void turn_about(sh_list *l, size_t i, const ph_model *m) {
     l->q[i].raw = raw;
 }
 
-void test_pipeline_holds(void) {
+static void held(int ahead) {
     static const sh_ask     asks[] = {{"scene.png", "What is in the image?"},
                                       {"scene.png", "Say what is here:"},
                                       {"odd_aspect.png", "What is it?"}};
@@ -330,7 +402,8 @@ void test_pipeline_holds(void) {
     ph_err                  e = {0};
     ph_model               *m = sh_model(SH_SET "vlm_llava15");
     ph_session             *s =
-        sh_session(m, &(ph_session_options){.threads = 2, .beside = 2, .chunk = 6, .tap = taps, .n_taps = 2});
+        sh_session(m, &(ph_session_options){
+                          .threads = 2, .beside = 2, .ahead = ahead, .chunk = 6, .tap = taps, .n_taps = 2});
     ph_pipeline *p = NULL;
     if (s && !ph_pipeline_open(&p, s, &e)) {
         sh_open(&base, asks, 3);
@@ -348,6 +421,11 @@ void test_pipeline_holds(void) {
     ph_pipeline_close(p);
     ph_session_close(s);
     ph_model_close(m);
+}
+
+void test_pipeline_holds(void) {
+    held(0);
+    held(1);
 }
 
 /* What the vision part makes stands where the language part reads it. */
