@@ -40,7 +40,7 @@ static void one_seam(const seam *s, const ph_kernels *kernels) {
     snprintf(b, sizeof b, "/tmp/pinhole-deploy-%d-b.onnx", (int)getpid());
     write_model(a, "features", s->makes_type, s->makes, "visual", s->makes_type, s->makes);
     write_model(b, "visual", s->takes_type, s->takes, "logits", s->takes_type, s->takes);
-    CHECK_SAY(!ph_deploy_open(&d, path, 2, kernels, &e), "%s", e.msg);
+    CHECK_SAY(!ph_deploy_open(&d, path, 2, kernels, NULL, &e), "%s", e.msg);
     for (size_t i = 0; d.n && i < d.part[0].n_problems; i++)
         if (!strcmp(d.part[0].problem[i].code, "seam")) {
             said = d.part[0].problem[i].message;
