@@ -36,7 +36,8 @@ typedef void ph_linear_fn(float *restrict y, size_t y_stride, const float *restr
                           const void *restrict w, size_t w_stride, size_t rows, size_t cols, size_t k,
                           float *restrict scratch);
 #define PH_LINEAR_SCRATCH_ROWS 8
-#define PH_LINEAR_SCRATCH(k)   (PH_LINEAR_SCRATCH_ROWS * (size_t)(k))
+#define PH_LINEAR_SCRATCH_GAP  16 /* between rows, which else begin in the same places of the cache */
+#define PH_LINEAR_SCRATCH(k)   (PH_LINEAR_SCRATCH_ROWS * ((size_t)(k) + PH_LINEAR_SCRATCH_GAP))
 
 /* qrows_of      rows of x to integers, block elements a scale (32, or the whole row): 16 bits in two planes
  *               of 8, or, where lo is NULL, 8 bits in one:

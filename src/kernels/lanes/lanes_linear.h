@@ -2,7 +2,7 @@
  *
  *     one row       weights stream once from memory through registers, STREAM columns at a time
  *     more rows     PH_LINEAR_SCRATCH_ROWS columns become floats in scratch (f32: stay where they
- *                   are), then  for a panel of rows, for a chunk of k, for each register tile
+ *                   are, unless they lie across lines of cache and rows are many), then  for a panel of rows, for a chunk of k, for each register tile
  *                                   sums[TILE_ROWS][TILE_COLS] += x w
  *                   the chunk keeps w, x and the panel's sums in the first-level cache
  *
@@ -20,6 +20,7 @@ enum {
     GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
     PANEL = 48,                     /* rows whose sums wait in memory: 48 x 8 x W floats */
     CHUNK = 768,                    /* of k, at most: 8 columns of it are 24 KiB */
+    ROWS_MANY = 96,                 /* rows that are worth a copy of weights which lie astray */
     BLOCK_FLOATS = 256 * 1024       /* of x that stay in the second-level cache while all columns pass */
 };
 
@@ -174,6 +175,11 @@ static size_t rows_at_once(size_t k) {
     return (panels ? panels : 1) * PANEL;
 }
 
+/* Vectors of these rows of floats lie across two lines of cache each. */
+INLINE int is_astray(const uint8_t *w, size_t w_stride) {
+    return ((uintptr_t)w | w_stride) % sizeof(vf) != 0;
+}
+
 INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x_stride, const uint8_t *w,
                    size_t w_stride, size_t rows, size_t cols, size_t k, float *scratch) {
     size_t c = 0, most = rows_at_once(k);
@@ -187,9 +193,11 @@ INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x
         for (c = 0; c < cols; c += GROUP) {
             size_t         some = cols - c < GROUP ? cols - c : GROUP, stride = w_stride;
             const uint8_t *floats = &w[c * w_stride];
-            if (!t.is_f32) {
-                for (size_t i = 0; i < some; i++) widen(t, &scratch[i * k], &floats[i * w_stride], k);
-                floats = (const uint8_t *)scratch, stride = k * sizeof(float);
+            if (!t.is_f32 || (scratch && to - from >= ROWS_MANY && is_astray(floats, w_stride))) {
+                stride = (k + PH_LINEAR_SCRATCH_GAP) * sizeof(float);
+                for (size_t i = 0; i < some; i++)
+                    widen(t, &scratch[i * stride / sizeof(float)], &floats[i * w_stride], k);
+                floats = (const uint8_t *)scratch;
             }
             size_t panels = (to - from + PANEL - 1) / PANEL,
                    next = cols - c - some < GROUP ? cols - c - some : GROUP;
