@@ -20,8 +20,9 @@ enum {
     GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
     PANEL = 48,                     /* rows whose sums wait in memory: 48 x 8 x W floats */
     CHUNK = 768,                    /* of k, at most: 8 columns of it are 24 KiB */
-    ROWS_MANY = 96,                 /* rows that are worth a copy of weights which lie astray */
-    BLOCK_FLOATS = 256 * 1024       /* of x that stay in the second-level cache while all columns pass */
+    ROWS_MANY = 48,
+    K_MANY = 1024,            /* rows, and columns as long, that are worth a copy of what lies astray */
+    BLOCK_FLOATS = 256 * 1024 /* of x that stay in the second-level cache while all columns pass */
 };
 
 /* One stored type: its functions, elements and bytes of a block, elements of a part.
@@ -193,7 +194,8 @@ INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x
         for (c = 0; c < cols; c += GROUP) {
             size_t         some = cols - c < GROUP ? cols - c : GROUP, stride = w_stride;
             const uint8_t *floats = &w[c * w_stride];
-            if (!t.is_f32 || (scratch && to - from >= ROWS_MANY && is_astray(floats, w_stride))) {
+            if (!t.is_f32 ||
+                (scratch && to - from >= ROWS_MANY && k >= K_MANY && is_astray(floats, w_stride))) {
                 stride = (k + PH_LINEAR_SCRATCH_GAP) * sizeof(float);
                 for (size_t i = 0; i < some; i++)
                     widen(t, &scratch[i * stride / sizeof(float)], &floats[i * w_stride], k);
