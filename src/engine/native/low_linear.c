@@ -625,10 +625,18 @@ static const part *part_at(const fused *f, size_t block) {
     return &f->part[i];
 }
 
+/* Workers claim pieces in turn; so numbers that follow each other lie in ranges far apart, one for each
+ * worker, who most often goes through its own: weights in their order, rows made ready once. */
+static size_t spread(size_t piece, size_t units, size_t hands) {
+    size_t range = piece % hands, more = units % hands;
+    return range * (units / hands) + at_most(range, more) + piece / hands;
+}
+
 static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
     const fused *f = s->data;
     desk         d = desk_of(f, hand);
-    for (size_t u = begin; u < end; u++) {
+    for (size_t i = begin; i < end; i++) {
+        size_t      u = spread(i, s->units, (size_t)p->n_hands);
         size_t      block = u / f->col_blocks, r0 = block * f->row_block;
         size_t      rows = at_most(f->row_block, f->rows - r0);
         const part *t = part_at(f, u % f->col_blocks);
