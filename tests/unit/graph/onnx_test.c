@@ -5,6 +5,8 @@
 #include "tests/unit/onnx_make.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
 static ph_kernels kernels;
 
 typedef struct om_import {
@@ -279,4 +281,110 @@ void test_onnx_given(void) {
         done(&k);
         ph_onnx_close(&file);
     }
+}
+
+/* x [n]: Shape, then "op a b out;..", whose last out is `e`, then ConstantOfShape(e) to y. */
+static om_bytes with_chain(const char *chain) {
+    static const struct {
+        const char *name;
+        int64_t     x;
+    } numbers[] = {{"1", 1}, {"2", 2}, {"3", 3}, {"big", (INT64_C(1) << 62) + 5}, {"-1", -1}};
+    om_bytes g = {.n = 0}, n;
+    om_value(&g, 11, "x", 1, "n"), om_value(&g, 12, "y", 1, "?");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        om_list(&g, numbers[i].name, 1, &numbers[i].x);
+    n = om_node("Shape", "", "x", "s"), om_sub(&g, 1, &n);
+    for (const char *p = chain; *p;) {
+        char op[16], a[16], b[16], out[16], in[40];
+        int  at = 0;
+        if (sscanf(p, "%15[^ ] %15[^ ] %15[^ ] %15[^;];%n", op, a, b, out, &at) != 4 || !at) abort();
+        snprintf(in, sizeof in, "%s,%s", a, b);
+        n = om_node(op, "", in, out), om_sub(&g, 1, &n);
+        p += at;
+    }
+    n = om_node("ConstantOfShape", "", "e", "y"), om_sub(&g, 1, &n);
+    return om_model(&g, 17);
+}
+
+/* What is reckoned with sizes that leave a rest is what a run would find, or it is not reckoned. */
+void test_onnx_sizes_with_a_rest(void) {
+    static const struct {
+        const char *chain, *want, *of_5; /* want NULL: refused without given shapes */
+    } rows[] = {{"Div s 2 h;Mul h 2 e;", NULL, "[4]"},
+                {"Div s 3 h;Mul h 2 e;", NULL, "[2]"},
+                {"Div s 2 h;Mul h h e;", NULL, "[4]"},
+                {"Div s 2 h;Add h h e;", NULL, "[4]"},
+                {"Mul s 2 d;Div d 3 a;Div s 3 b;Sub a b e;", NULL, "[2]"},
+                {"Mul s 2 d;Div d 3 a;Div s 3 b;Add a b e;", NULL, "[4]"},
+                {"Div s 2 h;Div s h e;", NULL, "[2]"},
+                {"Sub s 3 d;Div d 2 e;", NULL, "[1]"},
+                {"Div s 2 h;Mul h 1 e;", "[A/2]", "[2]"},
+                {"Div s 2 h;Add h 1 e;", "[1+A/2]", "[3]"},
+                {"Div s 2 h;Sub h 1 e;", "[A/2-1]", "[1]"},
+                {"Div s 2 h;Sub h h e;", "[0]", "[0]"},
+                {"Div s 2 h;Div h 3 e;", "[A/6]", "[0]"},
+                {"Mul s 3 d;Div d 3 e;", "[A]", "[5]"},
+                {"Mul s 3 d;Sub d s e;", "[2A]", "[10]"},
+                {"Mul s 3 d;Div d s e;", "[3]", "[3]"},
+                /* sums past 63 bits, and a quotient that does not fit */
+                {"Add s big p;Sub s big q;Sub p q e;", NULL, NULL},
+                {"Sub -1 s m;Div m -1 e;", NULL, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        om_bytes      m = with_chain(rows[i].chain);
+        om_import     k = import_given(&m, NULL, 0);
+        ph_onnx_given five = {"x", 1, {5}};
+        CHECK_SAY(rows[i].want || k.rc, "%s is reckoned", rows[i].chain);
+        if (rows[i].want) expect_shape(&k, "y", rows[i].want);
+        done(&k);
+        k = import_given(&m, &five, 1);
+        if (rows[i].of_5) expect_shape(&k, "y", rows[i].of_5);
+        done(&k);
+    }
+}
+
+/* m is x[n] up to n/2: what would take two of it for n is not imported without given shapes. */
+static om_bytes of_half(void) {
+    om_bytes g = {.n = 0}, n = om_node("Shape", "", "x", "s");
+    om_value(&g, 11, "x", 1, "n"), om_value(&g, 12, "y", 1, "?");
+    om_list(&g, "0", 1, (const int64_t[]){0}), om_list(&g, "2", 1, (const int64_t[]){2});
+    om_sub(&g, 1, &n);
+    n = om_node("Div", "", "s,2", "h"), om_sub(&g, 1, &n);
+    n = om_node("Slice", "", "x,0,h,0", "m"), om_sub(&g, 1, &n);
+    return g;
+}
+
+static void expect_half(om_bytes g, const om_bytes *node, const char *want, const char *what) {
+    om_sub(&g, 1, node);
+    om_bytes  m = om_model(&g, 17);
+    om_import k = import_given(&m, NULL, 0);
+    CHECK_SAY(want || k.rc, "%s is reckoned", what);
+    if (want) expect_shape(&k, "y", want);
+    done(&k);
+}
+
+void test_onnx_floors_stay_floors(void) {
+    const int64_t zero = 0, one = 1;
+    om_bytes      g = of_half(), n = om_node("Concat", "", "m,m", "y");
+    om_number(&n, "axis", 0), expect_half(g, &n, NULL, "Concat");
+    n = om_node("Concat", "", "m,2f", "y"), om_number(&n, "axis", 0);
+    om_bytes two = om_tensor("2f", 1, 1, (const int64_t[]){2}), with = g;
+    om_data(&two, 9, (const float[]){0, 0}, 8), om_sub(&with, 5, &two),
+        expect_half(with, &n, "[2+A/2]", "Concat");
+    n = om_node("Tile", "", "m,2", "y"), expect_half(g, &n, NULL, "Tile");
+    with = g, om_list(&with, "1", 1, &one);
+    n = om_node("Tile", "", "m,1", "y"), expect_half(with, &n, "[A/2]", "Tile");
+    n = om_node("Relu", "", "m", "y"), expect_half(g, &n, "[A/2]", "Relu");
+    /* x [1, 4, 1, n] of which the last half goes to depth. */
+    g = (om_bytes){.n = 0};
+    om_value(&g, 11, "x", 1, "1,4,1,n"), om_value(&g, 12, "y", 1, "?,?,?,?");
+    om_list(&g, "0", 1, &zero), om_list(&g, "2", 1, (const int64_t[]){2}),
+        om_list(&g, "3", 1, (const int64_t[]){3});
+    n = om_node("Shape", "", "x", "s"), om_sub(&g, 1, &n);
+    n = om_node("Gather", "", "s,3", "w"), om_sub(&g, 1, &n);
+    n = om_node("Div", "", "w,2", "h"), om_sub(&g, 1, &n);
+    n = om_node("Slice", "", "x,0,h,3", "m"), om_sub(&g, 1, &n);
+    n = om_node("DepthToSpace", "", "m", "y"), om_number(&n, "blocksize", 2),
+    expect_half(g, &n, NULL, "DepthToSpace");
+    n = om_node("DepthToSpace", "", "m", "y"), om_number(&n, "blocksize", 1),
+    expect_half(g, &n, "[1, 4, 1, A/2]", "DepthToSpace");
 }
