@@ -342,6 +342,95 @@ void test_onnx_sizes_with_a_rest(void) {
     }
 }
 
+/* A matrix W[2, 2] behind scales of two: each product has its own.  And the file's own "w#T" is another. */
+void test_onnx_weights_apart(void) {
+    static const int64_t square[] = {2, 2}, two[] = {2};
+    om_bytes             g = {.n = 0}, n, w = om_tensor("w", 3, 2, square), s = om_tensor("s", 1, 1, two),
+             t = om_tensor("t", 1, 1, two), u = om_tensor("u", 1, 2, square),
+             own = om_tensor("u#T", 1, 2, square);
+    om_data(&w, 9, (const int8_t[]){1, 2, 3, 4}, 4), om_sub(&g, 5, &w);
+    om_data(&s, 9, (const float[]){1, 1}, 8), om_sub(&g, 5, &s);
+    om_data(&t, 9, (const float[]){10, 10}, 8), om_sub(&g, 5, &t);
+    om_data(&u, 9, (const float[]){1, 2, 3, 4}, 16), om_sub(&g, 5, &u);
+    om_data(&own, 9, (const float[]){0, 0, 0, 0}, 16), om_sub(&g, 5, &own);
+    om_value(&g, 11, "x", 1, "1,2");
+    static const char *const outs[] = {"a", "b", "c", "d", "e"};
+    for (int i = 0; i < 5; i++) om_value(&g, 12, outs[i], 1, "1,2");
+    n = om_node("DequantizeLinear", "", "w,s", "ws"), om_sub(&g, 1, &n);
+    n = om_node("DequantizeLinear", "", "w,t", "wt"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,ws", "a"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,wt", "b"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,u#T", "c"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,u", "d"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,u", "e"), om_sub(&g, 1, &n);
+    static const float want[5] = {4, 40, 0, 4, 4};
+    om_bytes           m = om_model(&g, 17);
+    om_import          k = import_given(&m, NULL, 0);
+    CHECK_SAY(!k.rc, "%s (%s)", k.err.msg, k.err.note[0]);
+    for (int i = 0; i < 5 && !k.rc; i++) {
+        ph_arena arena;
+        ph_array y;
+        ph_syms  none = {{0}};
+        float    x[2] = {1, 1};
+        ph_feed  feed = {"x", {.data = x, .dtype = PH_F32, .rank = 2, .dim = {1, 2}}};
+        CHECK(!ph_arena_open_growing(&arena, 1 << 14, NULL));
+        CHECK_SAY(!ph_graph_eval(k.g.graph, &none, &feed, 1, outs[i], &y, &kernels, &arena, &k.err), "%s",
+                  k.err.msg);
+        CHECK_SAY(fabsf(((float *)y.data)[0] - want[i]) < 1e-4f, "%s is %g, not %g", outs[i],
+                  (double)((float *)y.data)[0], (double)want[i]);
+        ph_arena_close(&arena);
+    }
+    /* d and e read one turned matrix. */
+    if (!k.rc) {
+        const ph_graph *r = k.g.graph;
+        CHECK(r->node[r->n_nodes - 1].in[1] == r->node[r->n_nodes - 2].in[1]);
+    }
+    done(&k);
+}
+
+/* A B of 4 bits read as 2 rows of 32 and as 1 of 64: the second is refused or its own, not the first. */
+void test_onnx_nbits_apart(void) {
+    static const int64_t b_dims[] = {2, 1, 16}, two[] = {2};
+    om_bytes             g = {.n = 0}, b = om_tensor("b", 2, 3, b_dims), s = om_tensor("s", 1, 1, two),
+             t = om_tensor("t", 1, 1, two);
+    uint8_t nines[32];
+    memset(nines, 0x99, sizeof nines);
+    om_data(&b, 9, nines, sizeof nines), om_sub(&g, 5, &b);
+    om_data(&s, 9, (const float[]){1, 1}, 8), om_sub(&g, 5, &s);
+    om_data(&t, 9, (const float[]){3, 3}, 8), om_sub(&g, 5, &t);
+    om_value(&g, 11, "x", 1, "1,32"), om_value(&g, 11, "z", 1, "1,64");
+    static const struct {
+        const char *in, *out;
+        int64_t     n, k;
+        float       want;
+    } rows[] = {{"x,b,s", "a", 2, 32, 32}, {"x,b,t", "c", 2, 32, 96}, {"z,b,t", "d", 1, 64, 192}};
+    for (int i = 0; i < 3; i++) {
+        om_bytes node = om_node("MatMulNBits", "com.microsoft", rows[i].in, rows[i].out);
+        om_number(&node, "N", rows[i].n), om_number(&node, "K", rows[i].k), om_number(&node, "bits", 4),
+            om_number(&node, "block_size", 32), om_sub(&g, 1, &node);
+        om_value(&g, 12, rows[i].out, 1, "?,?");
+    }
+    om_bytes m = om_model(&g, 17);
+    om_opset(&m, 8, "com.microsoft", 1);
+    om_import k = import_given(&m, NULL, 0);
+    CHECK_SAY(!k.rc, "%s (%s)", k.err.msg, k.err.note[0]);
+    for (int i = 0; i < 3 && !k.rc; i++) {
+        ph_arena arena;
+        ph_array y = {.dtype = PH_F32};
+        ph_syms  none = {{0}};
+        float    x[64];
+        for (int j = 0; j < 64; j++) x[j] = 1;
+        ph_feed feed = {i < 2 ? "x" : "z",
+                        {.data = x, .dtype = PH_F32, .rank = 2, .dim = {1, i < 2 ? 32 : 64}}};
+        CHECK(!ph_arena_open_growing(&arena, 1 << 14, NULL));
+        ph_rc rc = ph_graph_eval(k.g.graph, &none, &feed, 1, rows[i].out, &y, &kernels, &arena, &k.err);
+        CHECK_SAY(!rc && y.dim[1] == rows[i].n && fabsf(((float *)y.data)[0] - rows[i].want) < 1e-3f,
+                  "%s: %s, %g", rows[i].out, k.err.msg, rc ? 0 : (double)((float *)y.data)[0]);
+        ph_arena_close(&arena);
+    }
+    done(&k);
+}
+
 /* m is x[n] up to n/2: what would take two of it for n is not imported without given shapes. */
 static om_bytes of_half(void) {
     om_bytes g = {.n = 0}, n = om_node("Shape", "", "x", "s");
