@@ -150,7 +150,11 @@ typedef struct ph_graph {
     ph_rc       rc; /* sticky: the first failure of a builder call */
     ph_err      err;
     ph_modality modality; /* given to nodes and values that builders add from now on */
+    size_t folded; /* bytes of constants that were computed: PH_FOLDED_MAX at most, then nodes stay nodes */
 } ph_graph;
+
+/* A small file may name any number of small results; together they are bounded too. */
+enum { PH_FOLDED_MAX = 64 << 20 };
 
 ph_rc ph_graph_open(ph_graph **g, const char *name, ph_err *err);
 void  ph_graph_close(ph_graph *g); /* accepts NULL */

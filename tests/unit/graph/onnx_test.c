@@ -1,6 +1,7 @@
 /* onnx_test.c - the import of ONNX models: names, order, functions, symbols, forms of opsets, and what is
  * refused. */
 #include "graph/onnx/onnx_in.h"
+#include "graph/pass.h"
 #include "tests/unit/graph/graph_help.h"
 #include "tests/unit/onnx_make.h"
 #include "tests/unit/unit.h"
@@ -427,6 +428,36 @@ void test_onnx_nbits_apart(void) {
         CHECK_SAY(!rc && y.dim[1] == rows[i].n && fabsf(((float *)y.data)[0] - rows[i].want) < 1e-3f,
                   "%s: %s, %g", rows[i].out, k.err.msg, rc ? 0 : (double)((float *)y.data)[0]);
         ph_arena_close(&arena);
+    }
+    done(&k);
+}
+
+/* A chain of results of 256 KiB that depend on constants only: together they stop at the bound, and the nodes
+ * behind it stay nodes, to passes as well. */
+void test_onnx_folds_within_bounds(void) {
+    enum { LINKS = 300 };
+    om_bytes      g = {.n = 0}, n = om_node("Expand", "", "one,many", "v0");
+    const int64_t one = 1, many = 32768;
+    char          in[16] = "v0", out[16];
+    om_list(&g, "one", 1, &one), om_list(&g, "many", 1, &many);
+    om_value(&g, 11, "x", 7, "t"), om_value(&g, 12, "y", 7, "t");
+    om_sub(&g, 1, &n);
+    for (int i = 1; i <= LINKS; i++) {
+        snprintf(out, sizeof out, "v%d", i);
+        n = om_node("Neg", "", in, out), om_sub(&g, 1, &n);
+        memcpy(in, out, sizeof in);
+    }
+    n = om_node("Gather", "", "v300,x", "y"), om_sub(&g, 1, &n);
+    om_bytes  m = om_model(&g, 17);
+    om_import k = import_given(&m, NULL, 0);
+    CHECK_SAY(!k.rc, "%s (%s)", k.err.msg, k.err.note[0]);
+    if (!k.rc) {
+        ph_pass_env env = {.kernels = &kernels, .fold_bytes_max = 1 << 20};
+        size_t      left = k.g.graph->n_nodes;
+        CHECK_SAY(left > LINKS - PH_FOLDED_MAX / (256 << 10) && left < LINKS, "%zu nodes", left);
+        CHECK(!ph_passes_run(k.g.graph, &env, NULL, NULL));
+        CHECK_SAY(k.g.graph->n_nodes == left && k.g.graph->folded <= PH_FOLDED_MAX, "%zu nodes, %zu bytes",
+                  k.g.graph->n_nodes, k.g.graph->folded);
     }
     done(&k);
 }
