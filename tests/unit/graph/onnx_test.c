@@ -462,6 +462,47 @@ void test_onnx_folds_within_bounds(void) {
     done(&k);
 }
 
+/* Attention of com.microsoft over x[1, 2, 2] and w[2, 3]: widths of q, k and v are a file's numbers. */
+void test_onnx_attention_widths(void) {
+    static const struct {
+        int64_t     sizes[3];
+        const char *word; /* NULL: sound */
+    } rows[] = {{{1, 1, 1}, NULL},
+                {{INT64_C(1) << 62, INT64_C(1) << 62, INT64_C(1) << 62}, "of a weight with 3 columns"},
+                {{INT64_MAX, 1, 1}, "of a weight with 3 columns"},
+                {{1, INT64_MAX, INT64_MAX}, "of a weight with 3 columns"},
+                {{1, 1, 2}, "1, 1, 2 of a weight with 3 columns"},
+                {{-1, 3, 1}, "of a weight with 3 columns"},
+                {{0, 0, 3}, "of a weight with 3 columns"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        om_bytes g = {.n = 0}, n = om_node("Attention", "com.microsoft", "x,w,b", "y"),
+                 w = om_tensor("w", 1, 2, (const int64_t[]){2, 3}),
+                 b = om_tensor("b", 1, 1, (const int64_t[]){3});
+        om_data(&w, 9, (const float[6]){0}, 24), om_sub(&g, 5, &w);
+        om_data(&b, 9, (const float[3]){0}, 12), om_sub(&g, 5, &b);
+        om_value(&g, 11, "x", 1, "1,2,2"), om_value(&g, 12, "y", 1, "1,2,1");
+        om_number(&n, "num_heads", 1), om_ints(&n, "qkv_hidden_sizes", 3, rows[i].sizes), om_sub(&g, 1, &n);
+        om_bytes m = om_model(&g, 17);
+        om_opset(&m, 8, "com.microsoft", 1);
+        if (rows[i].word) {
+            refuse(&m, PH_EMISMATCH, rows[i].word);
+            continue;
+        }
+        om_import k = import_given(&m, NULL, 0);
+        expect_shape(&k, "y", "[1, 2, 1]");
+        done(&k);
+    }
+    /* MultiHeadAttention whose bias is too short for query, key and value. */
+    om_bytes g = {.n = 0}, n = om_node("MultiHeadAttention", "com.microsoft", "x,x,x,b", "y"),
+             b = om_tensor("b", 1, 1, (const int64_t[]){5});
+    om_data(&b, 9, (const float[5]){0}, 20), om_sub(&g, 5, &b);
+    om_value(&g, 11, "x", 1, "1,2,2"), om_value(&g, 12, "y", 1, "1,2,2");
+    om_number(&n, "num_heads", 1), om_sub(&g, 1, &n);
+    om_bytes m = om_model(&g, 17);
+    om_opset(&m, 8, "com.microsoft", 1);
+    refuse(&m, PH_EMISMATCH, "2 columns from 4 on, of an array that has 5");
+}
+
 /* m is x[n] up to n/2: what would take two of it for n is not imported without given shapes. */
 static om_bytes of_half(void) {
     om_bytes g = {.n = 0}, n = om_node("Shape", "", "x", "s");
