@@ -55,6 +55,22 @@ for command in inspect check "inspect --dot"; do
     fi
 done
 rm -f "$escape"
+h=tests/golden/onnx/hostile
+expect 0 '^deployable' "a quotient that does not fit" $P check $h/quotient.onnx
+expect 0 '^deployable' "sums that do not fit" $P check $h/sums.onnx
+expect 1 'qkv_hidden_sizes .* of a weight with 3 columns' "widths of nobody" $P check $h/widths.onnx
+expect 1 'there is no operator Foo of domain d"' "an operator whose name ends another's" $P check --json $h/suffix.onnx
+expect 0 '"bad.+":1,"good":1' "a domain that is no UTF-8" $P check --json $h/domain.onnx
+expect 0 '"bad.+":1,"good":1' "the same in inspect" $P inspect --json $h/domain.onnx
+expect 0 'note +and [0-9]+ more' "more notes than are kept" $P check $h/notes.onnx
+expect 1 'PROBLEM +there is no operator Foo' "a problem behind many notes" $P check $h/notes_and_one.onnx
+$P check $h/notes.onnx > "$out"
+if grep -q 'its sequence' "$out"; then
+    failed=$((failed + 1))
+    echo "heads of past keys are told as a sequence"
+else
+    passed=$((passed + 1))
+fi
 expect 2 'for ONNX files' "--axis of another model" $P inspect --axis a=1
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
