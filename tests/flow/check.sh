@@ -71,6 +71,7 @@ if grep -q 'its sequence' "$out"; then
 else
     passed=$((passed + 1))
 fi
+expect 0 '"axes":\["[a-z_]+before","[a-z_]+behind"\]' "axes that begin alike" $P check --json $h/axes.onnx
 expect 2 'for ONNX files' "--axis of another model" $P inspect --axis a=1
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -196,9 +196,21 @@ static const ph_onnx_given *given_of(const ph_oi *o, const char *name) {
     return NULL;
 }
 
+/* A name for axis i, whole: two that begin alike are two.  Errors: PH_ENOMEM. */
+static ph_rc axis_name(ph_oi *o, const ph_onnx_value *v, int i, const char **out, ph_err *err) {
+    size_t size = strlen(v->name) + 16;
+    void  *text;
+    *out = v->dim[i].param;
+    if (*v->dim[i].param) return PH_OK;
+    PH_TRY(ph_arena_carve(&o->arena, &text, size, 1, err));
+    snprintf(text, size, "%s[%d]", v->name, i);
+    *out = text;
+    return PH_OK;
+}
+
 static ph_rc input_shape(ph_oi *o, const ph_onnx_value *v, ph_shape *s, ph_err *err) {
     const ph_onnx_given *given = given_of(o, v->name);
-    char                 name[160];
+    const char          *name;
     s->rank = v->has_shape || !given ? v->rank : given->rank;
     if (!v->has_shape && !given)
         return PH_FAIL(err, PH_EUNSUP, "%.80s: input '%.100s' has no shape; give one", o->m->name, v->name);
@@ -213,10 +225,7 @@ static ph_rc input_shape(ph_oi *o, const ph_onnx_value *v, ph_shape *s, ph_err *
                            o->m->name, v->name, size, i, given->dim[i]);
         s->dim[i] = ph_dim_of(given ? given->dim[i] : size);
         if (given || size >= 0) continue;
-        if (*v->dim[i].param)
-            snprintf(name, sizeof name, "%.150s", v->dim[i].param);
-        else
-            snprintf(name, sizeof name, "%.120s[%d]", v->name, i);
+        PH_TRY(axis_name(o, v, i, &name, err));
         if (!new_symbol(o, name, &s->dim[i]))
             return PH_FAIL(
                 err, PH_ELIMIT,
