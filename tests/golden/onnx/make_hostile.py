@@ -63,27 +63,32 @@ def save(name, nodes, tensors, ins, outs, domains=()):
         f.write(model)
 
 
-os.makedirs(HERE, exist_ok=True)
-shape = node("Shape", ["x"], ["s"])
-# -2^63 over -1, as floats and with a symbol beside it
-save("quotient", [shape, node("Cast", ["s"], ["f"], [whole("to", 1)]), node("Mul", ["f", "a"], ["b"]), node("Mul", ["b", "c"], ["d"]),
-                  node("Div", ["d", "e"], ["g"]), node("Cast", ["g"], ["y"], [whole("to", 7)])],
-     [floats("a", [2.0**29, 1]), floats("c", [-2.0**29, 1]), floats("e", [-1.0, 1])], [value("x", 1, [32, "N"])], [value("y", 7, [2])])
-# (N + k) - (N - k), which has no 63 bits
-save("sums", [shape, node("Add", ["s", "a"], ["p"]), node("Sub", ["s", "a"], ["q"]), node("Sub", ["p", "q"], ["y"])],
-     [tensor("a", 7, [1], struct.pack("<q", 2**62 + 5))], [value("x", 1, ["N"])], [value("y", 7, [1])])
-save("widths", [node("Attention", ["x", "w", "b"], ["y"], [whole("num_heads", 1), wholes("qkv_hidden_sizes", [2**62] * 3)], "com.microsoft")],
-     [floats("w", [1] * 6, [2, 3]), floats("b", [0] * 3)], [value("x", 1, [1, 2, 2])], [value("y", 1, [1, 2, 1])], ["com.microsoft"])
-# one operator's name ends as the other's
-save("suffix", [node("XFoo", ["x"], ["a"], domain="d"), node("Foo", ["x"], ["y"], domain="d")], [], [value("x", 1, ["N"])],
-     [value("y", 1, ["N"])], ["d"])
-save("domain", [node("Relu", ["x"], ["y"])], [], [value("x", 1, ["N"])], [value("y", 1, ["N"])], [b"bad\xff\xfe", "good"])
-# 100 notes and nothing wrong; and as many with one operator that is not there, told last
-past = [value(f"past_key_values.{i // 2}.decoder.{'kv'[i % 2]}", 1, [1, 16, "P", 64]) for i in range(100)]
-one = ["past_key_values.0.decoder.k"]
-save("notes", [node("Relu", one, ["y"])], [], past, [value("y", 1, [1, 16, "P", 64])])
-save("notes_and_one", [node("Foo", one, ["y"], domain="d")], [], past, [value("y", 1, [1, 16, "P", 64])], ["d"])
-# two axes whose names agree in their first 180 bytes
-a, b = "number_of_tokens_of_the_language_model_" * 5 + "before", "number_of_tokens_of_the_language_model_" * 5 + "behind"
-save("axes", [node("Relu", ["x"], ["y"]), node("Relu", ["z"], ["u"])], [], [value("x", 1, [a]), value("z", 1, [b])],
-     [value("y", 1, [a]), value("u", 1, [b])])
+def main():
+    os.makedirs(HERE, exist_ok=True)
+    shape = node("Shape", ["x"], ["s"])
+    # -2^63 over -1, as floats and with a symbol beside it
+    save("quotient", [shape, node("Cast", ["s"], ["f"], [whole("to", 1)]), node("Mul", ["f", "a"], ["b"]), node("Mul", ["b", "c"], ["d"]),
+                      node("Div", ["d", "e"], ["g"]), node("Cast", ["g"], ["y"], [whole("to", 7)])],
+         [floats("a", [2.0**29, 1]), floats("c", [-2.0**29, 1]), floats("e", [-1.0, 1])], [value("x", 1, [32, "N"])], [value("y", 7, [2])])
+    # (N + k) - (N - k), which has no 63 bits
+    save("sums", [shape, node("Add", ["s", "a"], ["p"]), node("Sub", ["s", "a"], ["q"]), node("Sub", ["p", "q"], ["y"])],
+         [tensor("a", 7, [1], struct.pack("<q", 2**62 + 5))], [value("x", 1, ["N"])], [value("y", 7, [1])])
+    save("widths", [node("Attention", ["x", "w", "b"], ["y"], [whole("num_heads", 1), wholes("qkv_hidden_sizes", [2**62] * 3)], "com.microsoft")],
+         [floats("w", [1] * 6, [2, 3]), floats("b", [0] * 3)], [value("x", 1, [1, 2, 2])], [value("y", 1, [1, 2, 1])], ["com.microsoft"])
+    # one operator's name ends as the other's
+    save("suffix", [node("XFoo", ["x"], ["a"], domain="d"), node("Foo", ["x"], ["y"], domain="d")], [], [value("x", 1, ["N"])],
+         [value("y", 1, ["N"])], ["d"])
+    save("domain", [node("Relu", ["x"], ["y"])], [], [value("x", 1, ["N"])], [value("y", 1, ["N"])], [b"bad\xff\xfe", "good"])
+    # 100 notes and nothing wrong; and as many with one operator that is not there, told last
+    past = [value(f"past_key_values.{i // 2}.decoder.{'kv'[i % 2]}", 1, [1, 16, "P", 64]) for i in range(100)]
+    one = ["past_key_values.0.decoder.k"]
+    save("notes", [node("Relu", one, ["y"])], [], past, [value("y", 1, [1, 16, "P", 64])])
+    save("notes_and_one", [node("Foo", one, ["y"], domain="d")], [], past, [value("y", 1, [1, 16, "P", 64])], ["d"])
+    # two axes whose names agree in their first 180 bytes
+    a, b = "number_of_tokens_of_the_language_model_" * 5 + "before", "number_of_tokens_of_the_language_model_" * 5 + "behind"
+    save("axes", [node("Relu", ["x"], ["y"]), node("Relu", ["z"], ["u"])], [], [value("x", 1, [a]), value("z", 1, [b])],
+         [value("y", 1, [a]), value("u", 1, [b])])
+
+
+if __name__ == "__main__":
+    main()
