@@ -24,6 +24,11 @@ typedef struct ph_array {
 } ph_array;
 int64_t ph_array_count(const ph_array *a);
 
+/* n floats to whole cache lines, so that no two threads write one. */
+static inline size_t ph_whole_lines(size_t n) {
+    return (n + 15) / 16 * 16;
+}
+
 /* What an evaluation may use besides its arrays. */
 typedef struct ph_eval {
     const ph_kernels *kernels;
@@ -57,6 +62,8 @@ typedef struct ph_op {
      * attributes, where the opset has them.  Failures stick to the model. */
     void (*onnx)(struct ph_oo *o, const ph_node *n);
 } ph_op;
+
+const ph_value *ph_in(const ph_graph *g, const ph_node *n, int i); /* input i; NULL: left out */
 
 const ph_op *ph_op_find(const char *name); /* or NULL */
 size_t       ph_op_count(void);

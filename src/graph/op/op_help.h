@@ -8,7 +8,6 @@
 #include "graph/op.h"
 
 /* ---- inference ---- */
-const ph_value *ph_in(const ph_graph *g, const ph_node *n, int i); /* NULL: left out */
 /* Input i is there and has this element type (and rank, unless -1).  Errors: PH_EMISMATCH. */
 ph_rc ph_want(const ph_graph *g, const ph_node *n, int i, ph_dtype dtype, int rank, ph_err *err);
 ph_rc ph_want_index(const ph_graph *g, const ph_node *n, int i, ph_err *err); /* i32 or i64 */
