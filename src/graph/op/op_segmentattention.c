@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { BLOCK = PH_ATTEND_KEYS };
 
@@ -153,6 +154,16 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     ph_oo_attend_node(o, n, &a, flat, 2);
 }
 
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    double q, y, keys = strcmp(ph_in(g, n, 3)->name, "windows") ? how->segment_keys : how->window_keys;
+    PH_TRY(ph_value_count(ph_in(g, n, 0), syms, &q, err));
+    PH_TRY(ph_value_count(&g->value[n->out[0]], syms, &y, err));
+    if (keys <= 0) PH_TRY(ph_value_size(ph_in(g, n, 1), 0, syms, &keys, err));
+    *out = (q + y) * keys;
+    return PH_OK;
+}
+
 const ph_op ph_op_SegmentAttention = {
     .name = "SegmentAttention",
     .domain = "pinhole",
@@ -163,6 +174,7 @@ const ph_op ph_op_SegmentAttention = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = macs,
     .scratch = scratch,
     .eval = eval,
     .onnx = write_onnx,
