@@ -189,10 +189,10 @@ static void print_json(const job *j, const char *fault) {
     for (size_t i = 0; i < m->n_inputs; i++) json_array_append_new(in, value_json(&m->input[i]));
     for (size_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, value_json(&m->output[i]));
     for (size_t i = 0; i < m->n_opsets; i++)
-        json_object_set_new(opsets, *m->opset[i].domain ? m->opset[i].domain : "ai.onnx",
-                            json_integer(m->opset[i].version));
+        ph_cli_set_json(opsets, *m->opset[i].domain ? m->opset[i].domain : "ai.onnx",
+                        json_integer(m->opset[i].version));
     for (int i = 0; i < PH_N_SYMS; i++)
-        if (j->g.symbol[i]) json_object_set_new(axes, j->g.symbol[i], json_integer(j->syms.at[i]));
+        if (j->g.symbol[i]) ph_cli_set_json(axes, j->g.symbol[i], json_integer(j->syms.at[i]));
     json_t *o = json_pack("{sn ss so so so so si sb}", "family", "container", "onnx", "inputs", in, "outputs",
                           out, "opsets", opsets, "axes", axes, "nodes", (int)m->n_nodes, "runs", !fault);
     json_object_set_new(o, "memory", j->bytes_known ? ph_cli_memory_json(&j->memory) : json_null());

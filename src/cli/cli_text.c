@@ -5,6 +5,8 @@
 #include "text/bytebuf.h"
 #include "text/utf8.h"
 
+#include <string.h>
+
 /* Digits alone; NULL: beyond the range. */
 static const char *read_pixels(const char *at, int most, int *out) {
     int64_t n = 0;
@@ -33,4 +35,10 @@ json_t *ph_cli_text_json(const char *bytes, size_t n) {
     text = json_stringn((const char *)out.at, out.n);
     ph_bytes_close(&out);
     return text;
+}
+
+void ph_cli_set_json(json_t *object, const char *key, json_t *value) {
+    json_t *text = ph_cli_text_json(key, strlen(key));
+    json_object_set_new(object, json_string_value(text), value);
+    json_decref(text);
 }

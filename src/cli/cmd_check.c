@@ -28,7 +28,8 @@ static void print_part(const ph_deploy_part *p) {
         printf("  %-12s %s%s%s%s\n", q->is_fatal ? "PROBLEM" : "note", ph_cli_shown(shown[0], q->message),
                *q->node ? "  [" : "", ph_cli_shown(shown[1], q->node), *q->node ? "]" : "");
     }
-    if (p->n_left_out) printf("  PROBLEM      and %zu more\n", p->n_left_out);
+    if (p->n_notes_left_out) printf("  note         and %zu more\n", p->n_notes_left_out);
+    if (p->n_fatal_left_out) printf("  PROBLEM      and %zu more\n", p->n_fatal_left_out);
 }
 
 static json_t *text(const char *s) {
@@ -44,8 +45,8 @@ static json_t *part_json(const ph_deploy_part *p) {
                                                   text(q->message), "fatal", q->is_fatal));
     }
     for (size_t i = 0; i < p->file.n_opsets; i++)
-        json_object_set_new(opsets, *p->file.opset[i].domain ? p->file.opset[i].domain : "ai.onnx",
-                            json_integer(p->file.opset[i].version));
+        ph_cli_set_json(opsets, *p->file.opset[i].domain ? p->file.opset[i].domain : "ai.onnx",
+                        json_integer(p->file.opset[i].version));
     for (size_t i = 0; i < p->n_cuts; i++)
         json_array_append_new(cuts, json_pack("{so ss}", "value", text(p->cut[i]), "modality",
                                               ph_modality_name(p->cut_modality[i])));

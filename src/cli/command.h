@@ -234,5 +234,7 @@ void ph_cli_print_size(const char *what, size_t n, const char *about);
  * it does not. */
 ph_rc   ph_cli_judge_size(uint64_t total, uint64_t budget, int is_json, ph_err *err);
 json_t *ph_cli_text_json(const char *bytes, size_t n); /* bytes that are no UTF-8 become U+FFFD */
+/* A member whose key may be a stranger's bytes; takes the reference of value. */
+void ph_cli_set_json(json_t *object, const char *key, json_t *value);
 
 #endif

@@ -27,26 +27,11 @@ static double bytes_of(const ph_value *v, const ph_syms *syms) {
     return (double)v->storage.plane[PH_PLANE_DATA].n;
 }
 
-/* What the operator says itself of a call at these sizes. */
-static double said(const ph_graph *g, const ph_node *n, const ph_syms *syms) {
-    ph_array in[PINHOLE_OP_IO_MAX], out[PINHOLE_OP_IO_MAX];
-    if (n->n_in > PINHOLE_OP_IO_MAX || n->n_out > PINHOLE_OP_IO_MAX) return 0;
-    for (int side = 0; side < 2; side++)
-        for (int i = 0; i < (side ? n->n_out : n->n_in); i++) {
-            int             id = side ? n->out[i] : n->in[i];
-            ph_array       *a = side ? &out[i] : &in[i];
-            const ph_value *v = id < 0 ? NULL : &g->value[id];
-            *a = (ph_array){.dtype = v ? v->dtype : PH_F32, .rank = v ? v->shape.rank : 0};
-            for (int d = 0; d < a->rank; d++)
-                if (ph_dim_eval(v->shape.dim[d], syms, &a->dim[d], NULL)) return 0;
-        }
-    return n->op->cost(g, n, in, out);
-}
-
 /* Products cost their multiply-adds; everything costs the bytes it moves.  A gathered table moves only rows.
  */
 double ph_engine_estimate_us(const ph_graph *g, const ph_syms *syms, int threads) {
-    double hands = (double)threads, us = 0;
+    const ph_meets all = {0};
+    double         hands = (double)threads, us = 0;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const ph_node *n = &g->node[i];
         double         macs = 0, bytes = 0;
@@ -55,19 +40,7 @@ double ph_engine_estimate_us(const ph_graph *g, const ph_syms *syms, int threads
             if (n->in[k] >= 0) bytes += bytes_of(&g->value[n->in[k]], syms);
         for (int k = 0; k < n->n_out; k++)
             if (n->out[k] >= 0) bytes += bytes_of(&g->value[n->out[k]], syms);
-        if (n->op->cost) macs = said(g, n, syms);
-        if (n->n_in > 1 && n->in[1] >= 0 && n->n_out > 0 && n->out[0] >= 0) {
-            const ph_value *w = &g->value[n->in[1]], *x = &g->value[n->in[0] < 0 ? n->in[1] : n->in[0]];
-            double          y = count(&g->value[n->out[0]], syms);
-            if (!strcmp(n->op->name, "Linear")) macs = y * (double)w->shape.dim[1].mul;
-            if (!strcmp(n->op->name, "Conv")) macs = y * count(w, syms) / (double)w->shape.dim[0].mul;
-            if (!strcmp(n->op->name, "Attention") &&
-                x->shape.rank > 1) { /* every query meets every key, twice */
-                int64_t keys = 0;
-                if (!ph_dim_eval(w->shape.dim[w->shape.rank - 2], syms, &keys, NULL))
-                    macs = 2 * y * (double)keys;
-            }
-        }
+        if (n->op->macs && n->op->macs(g, n, syms, &all, &macs, NULL)) macs = 0;
         us +=
             STEP_US + (macs / MACS_A_US > bytes / BYTES_A_US ? macs / MACS_A_US / hands : bytes / BYTES_A_US);
     }

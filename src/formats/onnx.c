@@ -232,6 +232,31 @@ const ph_onnx_function *ph_onnx_function_of(const ph_onnx *m, const ph_onnx_node
     return m->n_functions ? bsearch(&key, m->function, m->n_functions, sizeof key, by_names) : NULL;
 }
 
+const char *ph_onnx_node_label(const ph_onnx_node *n) {
+    return *n->name ? n->name : n->n_out && *n->out[0] ? n->out[0] : n->op;
+}
+
+/* ---- names of initializers: sorted, so that many inputs can be looked up among many ---- */
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static ph_rc sort_initializers(ph_onnx_reader *r, ph_err *err) {
+    ph_onnx     *o = r->m;
+    const char **name;
+    PH_TRY(ph_onnx_table(r, &name, o->n_initializers, sizeof *name, err));
+    for (size_t i = 0; i < o->n_initializers; i++) name[i] = o->initializer[i].name;
+    if (o->n_initializers) qsort(name, o->n_initializers, sizeof *name, by_text);
+    o->initializer_name = name;
+    return PH_OK;
+}
+
+int ph_onnx_is_initializer(const ph_onnx *m, const char *name) {
+    return m->n_initializers &&
+           bsearch(&name, m->initializer_name, m->n_initializers, sizeof *m->initializer_name, by_text);
+}
+
 /* ---- the model ---- */
 
 typedef struct model_tables {
@@ -290,6 +315,7 @@ static ph_rc read_model(ph_onnx_reader *r, ph_pb m, ph_err *err) {
         PH_TRY(take_model(r, &m, &f, &t, err));
     }
     PH_TRY(sort_functions(o, t.function, err));
+    PH_TRY(sort_initializers(r, err));
     if (o->ir_version < 1)
         return PH_FAIL(err, PH_EFORMAT, "%.120s: no ONNX model: ir_version is %" PRId64, o->name,
                        o->ir_version);

@@ -126,7 +126,8 @@ typedef struct ph_onnx {
     const ph_onnx_function *function; /* by domain, name, overload; none twice */
     const ph_onnx_node     *node;
     const ph_onnx_tensor   *initializer;
-    const ph_onnx_value    *input, *output; /* graph inputs may be initializers too (IR below 4) */
+    const char *const      *initializer_name; /* [n_initializers] sorted */
+    const ph_onnx_value    *input, *output;   /* graph inputs may be initializers too (IR below 4) */
     const ph_onnx_prop     *prop;
     size_t                  n_opsets, n_functions, n_nodes, n_initializers, n_inputs, n_outputs, n_props;
     /* Owned. */
@@ -148,6 +149,11 @@ void  ph_onnx_close(ph_onnx *m); /* accepts a zeroed one */
 
 /* The model's own function that a node calls; NULL: none. */
 const ph_onnx_function *ph_onnx_function_of(const ph_onnx *m, const ph_onnx_node *n);
+
+int ph_onnx_is_initializer(const ph_onnx *m, const char *name);
+
+/* How people find a node: its name, else its first output, else its operator. */
+const char *ph_onnx_node_label(const ph_onnx_node *n);
 
 /* A type's name in ONNX: "float16"; "?" for numbers that are none. */
 const char *ph_onnx_type_name(int type);

@@ -4,10 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static const ph_value *input(const ph_graph *g, const ph_node *n, int i) {
-    return i < n->n_in && n->in[i] >= 0 ? &g->value[n->in[i]] : NULL;
-}
-
 static int is_matrix(const ph_value *v) {
     return v && v->cls != PH_VALUE_STATE && v->dtype == PH_F32 && v->shape.rank == 2 &&
            ph_dim_is_fixed(v->shape.dim[0]) && ph_dim_is_fixed(v->shape.dim[1]);
@@ -15,8 +11,8 @@ static int is_matrix(const ph_value *v) {
 
 /* Pair i: A [r, K], B [N, r]. */
 static ph_rc take_pair(const ph_graph *g, const ph_node *n, ph_adapters *out, int i, ph_err *err) {
-    const ph_value *a = input(g, n, PH_ADAPTER_A + 2 * i), *b = input(g, n, PH_ADAPTER_A + 2 * i + 1);
-    const ph_value *x = input(g, n, PH_ADAPTER_X), *base = input(g, n, PH_ADAPTER_BASE);
+    const ph_value *a = ph_in(g, n, PH_ADAPTER_A + 2 * i), *b = ph_in(g, n, PH_ADAPTER_A + 2 * i + 1);
+    const ph_value *x = ph_in(g, n, PH_ADAPTER_X), *base = ph_in(g, n, PH_ADAPTER_BASE);
     if (!is_matrix(a) || !is_matrix(b) || a->shape.dim[0].mul != b->shape.dim[1].mul ||
         a->shape.dim[0].mul < 1 || !ph_dim_same(a->shape.dim[1], x->shape.dim[1]) ||
         !ph_dim_same(b->shape.dim[0], base->shape.dim[1])) {
@@ -105,17 +101,14 @@ static void product(const ph_kernels *k, const ph_adapter_side *m, float *y, con
     }
 }
 
-static size_t up16(size_t n) {
-    return (n + 15) / 16 * 16;
-}
-
 size_t ph_adapter_floats(size_t rows, size_t k, size_t rank, size_t n) {
-    return up16(rows * rank) + up16(rows * n) + PH_LINEAR_SCRATCH(k > rank ? k : rank);
+    return ph_whole_lines(rows * rank) + ph_whole_lines(rows * n) + PH_LINEAR_SCRATCH(k > rank ? k : rank);
 }
 
 void ph_adapter_add(const ph_kernels *k, const ph_adapter_side *a, const ph_adapter_side *b, float scale,
                     float *y, const float *base, const float *x, size_t rows, float *memory) {
-    float *low = memory, *more = low + up16(rows * a->rows), *scratch = more + up16(rows * b->rows);
+    float *low = memory, *more = low + ph_whole_lines(rows * a->rows),
+          *scratch = more + ph_whole_lines(rows * b->rows);
     product(k, a, low, x, rows, scratch);
     product(k, b, more, low, rows, scratch);
     k->scale(more, more, scale, rows * b->rows);

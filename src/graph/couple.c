@@ -3,10 +3,6 @@
 
 #include <inttypes.h>
 
-static const ph_value *input(const ph_graph *g, const ph_node *n, int i) {
-    return i < n->n_in && n->in[i] >= 0 ? &g->value[n->in[i]] : NULL;
-}
-
 /* A fixed dimension of an array of this rank; 0: it is none. */
 static int64_t fixed(const ph_value *v, int rank, int dim) {
     if (!v || v->cls == PH_VALUE_STATE || v->dtype != PH_F32 || v->shape.rank != rank ||
@@ -40,18 +36,18 @@ static ph_rc take_slices(const ph_node *n, ph_couple *c, ph_err *err) {
 
 /* Rows of q, k and v: of one weight, or three. */
 static ph_rc take_parts(const ph_graph *g, const ph_node *n, ph_couple *c, ph_err *err) {
-    int     is_one = !input(g, n, 1) && !input(g, n, 2);
-    int64_t all = c->heads + 2 * c->kv_heads, whole = fixed(input(g, n, PH_COUPLE_W), 2, 0);
+    int     is_one = !ph_in(g, n, 1) && !ph_in(g, n, 2);
+    int64_t all = c->heads + 2 * c->kv_heads, whole = fixed(ph_in(g, n, PH_COUPLE_W), 2, 0);
     int64_t rows[3] = {whole / all * c->heads, whole / all * c->kv_heads, whole / all * c->kv_heads},
             from = 0;
-    c->k = fixed(input(g, n, PH_COUPLE_W), 2, 1);
+    c->k = fixed(ph_in(g, n, PH_COUPLE_W), 2, 1);
     if (!whole || !c->k || (is_one && whole % all))
         return PH_FAIL(err, PH_EMISMATCH,
                        "MultiModalAttention: a weight of %" PRId64 " rows of %" PRId64 ", for %" PRId64
                        " + 2 x %" PRId64 " heads",
                        whole, c->k, c->heads, c->kv_heads);
     for (int j = 0; j < 3; j++) {
-        const ph_value *w = input(g, n, is_one ? PH_COUPLE_W : j);
+        const ph_value *w = ph_in(g, n, is_one ? PH_COUPLE_W : j);
         if (!is_one) rows[j] = fixed(w, 2, 0);
         if (rows[j] < 1 || fixed(w, 2, 1) != c->k)
             return PH_FAIL(err, PH_EMISMATCH,
@@ -62,8 +58,8 @@ static ph_rc take_parts(const ph_graph *g, const ph_node *n, ph_couple *c, ph_er
         c->part[j].rows = rows[j];
         from += rows[j];
         int b = PH_COUPLE_B + (is_one ? 0 : j);
-        c->part[j].b = input(g, n, b) ? b : -1;
-        if (c->part[j].b >= 0 && fixed(input(g, n, b), 1, 0) != (is_one ? whole : rows[j]))
+        c->part[j].b = ph_in(g, n, b) ? b : -1;
+        if (c->part[j].b >= 0 && fixed(ph_in(g, n, b), 1, 0) != (is_one ? whole : rows[j]))
             return PH_FAIL(err, PH_EMISMATCH,
                            "MultiModalAttention: input %d must be a bias of as many as weight %d", b,
                            c->part[j].w);

@@ -4,7 +4,7 @@
  * and add 0; otherwise mul and div share no factor.  So equal dimensions are
  * equal field by field.  Products and quotients take the division as exact: a
  * family that writes N/4 promises that N is a multiple of 4, and Reshape checks
- * the promise when the numbers are known.
+ * the promise when the numbers are known.  Sums do not: N/2 + N/2 is no ph_dim.
  */
 #include "graph/graph.h"
 
@@ -64,6 +64,10 @@ ph_dim ph_dim_sym(ph_sym s) {
 
 int ph_dim_is_fixed(ph_dim d) {
     return !has_powers(&d);
+}
+
+int ph_dim_has_rest(ph_dim d) {
+    return d.div != 1;
 }
 
 int ph_dim_same(ph_dim a, ph_dim b) {
@@ -130,7 +134,7 @@ int ph_dim_add(ph_dim a, ph_dim b, ph_dim *out) {
         return 1;
     }
     if (!has_powers(&b)) return ph_dim_add(b, a, out);
-    if (memcmp(a.pow, b.pow, sizeof a.pow) || a.div != b.div) return 0;
+    if (memcmp(a.pow, b.pow, sizeof a.pow) || a.div != 1 || b.div != 1) return 0;
     if (__builtin_add_overflow(a.mul, b.mul, &r.mul) || __builtin_add_overflow(a.add, b.add, &r.add))
         return 0;
     if (!settle(&r)) return 0;

@@ -52,11 +52,12 @@ typedef struct ph_dim {
 ph_dim ph_dim_of(int64_t n);
 ph_dim ph_dim_sym(ph_sym s);
 int    ph_dim_is_fixed(ph_dim d);
+int    ph_dim_has_rest(ph_dim d); /* a floor such as N/2, of which two are N only by promise */
 int    ph_dim_same(ph_dim a, ph_dim b);
 /* 0 on overflow or a form that a ph_dim cannot hold. */
-int ph_dim_mul(ph_dim a, ph_dim b, ph_dim *out);
+int ph_dim_mul(ph_dim a, ph_dim b, ph_dim *out); /* a division is taken as exact */
 int ph_dim_div(ph_dim a, ph_dim b, ph_dim *out); /* exact division a / b as polynomials */
-int ph_dim_add(ph_dim a, ph_dim b, ph_dim *out); /* one side fixed, or equal monomials */
+int ph_dim_add(ph_dim a, ph_dim b, ph_dim *out); /* one side fixed, or equal monomials without a rest */
 /* Errors: PH_ELIMIT overflow or a negative size. */
 ph_rc ph_dim_eval(ph_dim d, const ph_syms *syms, int64_t *out, ph_err *err);
 void  ph_dim_print(ph_dim d, char *out, size_t size); /* "4R", "I", "N/4", "1+64I" */
@@ -160,7 +161,11 @@ typedef struct ph_graph {
     ph_rc       rc; /* sticky: the first failure of a builder call */
     ph_err      err;
     ph_modality modality; /* given to nodes and values that builders add from now on */
+    size_t folded; /* bytes of constants that were computed: PH_FOLDED_MAX at most, then nodes stay nodes */
 } ph_graph;
+
+/* A small file may name any number of small results; together they are bounded too. */
+enum { PH_FOLDED_MAX = 64 << 20 };
 
 ph_rc ph_graph_open(ph_graph **g, const char *name, ph_err *err);
 void  ph_graph_close(ph_graph *g); /* accepts NULL */

@@ -19,12 +19,11 @@ void ph_modal_pool(const ph_kernels *k, float *mean, float *part, const float *v
     if (rows) k->scale(mean, mean, alpha / (float)rows, n);
 }
 
-ph_rc ph_modal_segments(const int32_t *segment, int64_t rows, int64_t n, ph_err *err) {
+ph_rc ph_modal_segments(const int32_t *segment, int64_t rows, int64_t n, const char *what, ph_err *err) {
     for (int64_t i = 0; i < rows; i++)
         if (segment[2 * i] < 0 || segment[2 * i] > segment[2 * i + 1] || segment[2 * i + 1] > n)
-            return PH_FAIL(err, PH_EMISMATCH,
-                           "row %" PRId64 " takes features [%" PRId32 ", %" PRId32 ") of %" PRId64, i,
-                           segment[2 * i], segment[2 * i + 1], n);
+            return PH_FAIL(err, PH_EMISMATCH, "row %" PRId64 " %s [%" PRId32 ", %" PRId32 ") of %" PRId64, i,
+                           what, segment[2 * i], segment[2 * i + 1], n);
     return PH_OK;
 }
 

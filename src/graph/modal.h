@@ -17,8 +17,9 @@
  * part: n floats, private to the caller. */
 void ph_modal_pool(const ph_kernels *k, float *mean, float *part, const float *v, size_t rows, size_t n,
                    float alpha);
-/* Rows of `segment` [rows, 2] are begin <= end <= n.  Errors: PH_EMISMATCH with the row. */
-ph_rc ph_modal_segments(const int32_t *segment, int64_t rows, int64_t n, ph_err *err);
+/* Rows of `segment` [rows, 2] are begin <= end <= n.  what: "takes features", for the message.
+ * Errors: PH_EMISMATCH with the row. */
+ph_rc ph_modal_segments(const int32_t *segment, int64_t rows, int64_t n, const char *what, ph_err *err);
 
 /* ---- ModalGate, ModalitySwitch ---- */
 enum { PH_GATES_MAX = 4096 };

@@ -25,11 +25,23 @@ typedef struct ph_array {
 } ph_array;
 int64_t ph_array_count(const ph_array *a);
 
+/* n floats to whole cache lines, so that no two threads write one. */
+static inline size_t ph_whole_lines(size_t n) {
+    return (n + 15) / 16 * 16;
+}
+
 /* What an evaluation may use besides its arrays. */
 typedef struct ph_eval {
     const ph_kernels *kernels;
     ph_arena         *scratch; /* reset by the caller between nodes */
 } ph_eval;
+
+/* How rows meet each other where the graph's shapes do not say it; 0: each meets all that is there. */
+typedef struct ph_meets {
+    double keys_before;  /* in the cache before the first row; rows follow one another, causally */
+    double segment_keys; /* SegmentAttention: keys that a row meets on average, whole picture */
+    double window_keys;  /* the same of windows: inputs named "windows" */
+} ph_meets;
 
 typedef struct ph_op {
     const char *name;   /* ONNX name; of a plug-in's operator "com.acme::Gate", which no other has */
@@ -48,8 +60,12 @@ typedef struct ph_op {
     const char *source; /* where the semantics are written down */
     /* How many outputs this node has, between out_min and out_max; NULL: out_min. */
     int (*outputs)(const ph_graph *g, const ph_node *n);
-    int has_effect;   /* changes a state: never removed, merged or folded */
-    int is_product;   /* multiplies matrices */
+    int has_effect; /* changes a state: never removed, merged or folded */
+    int is_product; /* multiplies matrices */
+    /* Multiply-adds of one run; NULL: so few that nobody counts them.  Errors: PH_ELIMIT sizes that overflow.
+     */
+    ph_rc (*macs)(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err);
     int goes_by_data; /* which memory it reads, and how much it does, stand in numbers that come with a run */
     /* Floats of scratch that eval takes beyond one copy of each input and output; NULL: none.  Arrays have
      * shapes, no data. */
@@ -57,11 +73,18 @@ typedef struct ph_op {
     /* Writes the node in operators of the model's opset.  NULL: it is ONNX's own, under its name and with its
      * attributes, where the opset has them.  Failures stick to the model. */
     void (*onnx)(struct ph_oo *o, const ph_node *n);
-    /* Multiply-adds of one eval, arrays without data; NULL: the cost model knows, or there are none. */
-    double (*cost)(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out);
     int                   is_unfolded; /* never computed before a run, whatever its inputs are */
     const struct ph_user *user;        /* of a plug-in: only the native engine has it.  NULL: our own */
 } ph_op;
+
+const ph_value *ph_in(const ph_graph *g, const ph_node *n, int i); /* input i; NULL: left out */
+
+/* Elements of v, and dimension i (negative ones count from the last), as real numbers to reckon with. */
+ph_rc ph_value_count(const ph_value *v, const ph_syms *syms, double *out, ph_err *err);
+ph_rc ph_value_size(const ph_value *v, int i, const ph_syms *syms, double *out, ph_err *err);
+/* Keys that rows 0 .. n-1 see together: each what was there before, and those up to itself; a window (0:
+ * none) cuts. */
+double ph_keys_seen(double n, double before, double window);
 
 const ph_op *ph_op_find(const char *name); /* or NULL */
 size_t       ph_op_count(void);

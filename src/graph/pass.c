@@ -33,10 +33,38 @@ int ph_pass_must_survive(const ph_graph *g, const ph_pass_env *env, int value) {
     return 0;
 }
 
-void ph_pass_redirect(ph_graph *g, int from, int to) {
-    for (size_t i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->node[i].n_in; k++)
-            if (g->node[i].in[k] == from) g->node[i].in[k] = to;
+ph_rc ph_pass_redirects_open(ph_redirects *r, const ph_graph *g, ph_err *err) {
+    r->to = malloc((g->n_values + 1) * sizeof *r->to);
+    if (!r->to) return PH_FAIL(err, PH_ENOMEM, "graph %s: %zu values", g->name, g->n_values);
+    for (size_t v = 0; v < g->n_values; v++) r->to[v] = (int)v;
+    return PH_OK;
+}
+
+void ph_pass_redirect(ph_redirects *r, int from, int to) {
+    r->to[from] = to;
+}
+
+/* The end of the chain, to which all of it points from then on. */
+static int end_of(ph_redirects *r, int v) {
+    int end = v;
+    while (r->to[end] != end) end = r->to[end];
+    while (r->to[v] != end) {
+        int next = r->to[v];
+        r->to[v] = end;
+        v = next;
+    }
+    return end;
+}
+
+void ph_pass_follow(ph_redirects *r, ph_node *n) {
+    for (int k = 0; k < n->n_in; k++)
+        if (n->in[k] >= 0) n->in[k] = end_of(r, n->in[k]);
+}
+
+void ph_pass_redirects_close(ph_redirects *r, ph_graph *g) {
+    for (size_t i = 0; r->to && i < g->n_nodes; i++) ph_pass_follow(r, &g->node[i]);
+    free(r->to);
+    r->to = NULL;
 }
 
 void ph_pass_drop(ph_graph *g, size_t node) {

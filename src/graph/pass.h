@@ -41,9 +41,17 @@ const ph_pass *ph_pass_at(size_t i); /* in the order in which they run; NULL pas
 ph_rc ph_passes_run(ph_graph *g, ph_pass_env *env, size_t *changes, ph_err *err);
 
 /* ---- for the files in pass/ ---- */
-int  ph_pass_must_survive(const ph_graph *g, const ph_pass_env *env, int value);
-void ph_pass_redirect(ph_graph *g, int from, int to); /* every use of `from` becomes one of `to` */
-void ph_pass_drop(ph_graph *g, size_t node);          /* the node goes; its outputs must have no uses left */
-int  ph_pass_is_dropped(const ph_node *n);
+int ph_pass_must_survive(const ph_graph *g, const ph_pass_env *env, int value);
+/* What becomes of values while a pass goes over the nodes in their order: uses are rewritten once, not at
+ * each change.  A pass that redirects calls ph_pass_follow for each node before it looks at its inputs. */
+typedef struct ph_redirects {
+    int *to; /* [values]; a value itself: it stays */
+} ph_redirects;
+ph_rc ph_pass_redirects_open(ph_redirects *r, const ph_graph *g, ph_err *err);
+void  ph_pass_redirect(ph_redirects *r, int from, int to);   /* every use of `from` becomes one of `to` */
+void  ph_pass_follow(ph_redirects *r, ph_node *n);           /* its inputs as they stand now */
+void  ph_pass_redirects_close(ph_redirects *r, ph_graph *g); /* all nodes follow; accepts a zeroed one */
+void  ph_pass_drop(ph_graph *g, size_t node); /* the node goes; its outputs must have no uses left */
+int   ph_pass_is_dropped(const ph_node *n);
 
 #endif

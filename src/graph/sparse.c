@@ -109,13 +109,10 @@ int64_t ph_blocks_next(const ph_blocks *b, int64_t row, int64_t *at) {
 
 /* ---- a block of queries ---- */
 
-static size_t up16(size_t n) {
-    return (n + 15) / 16 * 16;
-}
-
 size_t ph_sparse_floats(int64_t block, size_t d, size_t dv) {
     size_t n = (size_t)block;
-    return PANEL * (up16(d) + up16(dv)) + up16(n * dv) + 4 * up16(n) + n * PANEL;
+    return PANEL * (ph_whole_lines(d) + ph_whole_lines(dv)) + ph_whole_lines(n * dv) + 4 * ph_whole_lines(n) +
+           n * PANEL;
 }
 
 /* Up to 64 keys of squares that stand apart, side by side: how many.  They may be read where they are when
@@ -155,12 +152,13 @@ static void pack(const ph_sparse *a, const int64_t *column, size_t n, const floa
 
 void ph_sparse_rows(const ph_kernels *k, const ph_sparse *a, const float *q, const float *kt, const float *v,
                     float *y, int64_t row, float *memory) {
-    int64_t   column[PANEL], at = 0, first;
-    size_t    block = (size_t)a->blocks.block, r0 = (size_t)row * block, count, keys;
-    size_t    n_q = a->t - r0 < block ? a->t - r0 : block;
-    float    *panel = memory, *values = panel + PANEL * up16(a->d), *acc = values + PANEL * up16(a->dv);
-    float    *m = acc + up16(block * a->dv), *l = m + up16(block);
-    int32_t  *lo = (int32_t *)(void *)(l + up16(block)), *hi = lo + up16(block);
+    int64_t column[PANEL], at = 0, first;
+    size_t  block = (size_t)a->blocks.block, r0 = (size_t)row * block, count, keys;
+    size_t  n_q = a->t - r0 < block ? a->t - r0 : block;
+    float  *panel = memory, *values = panel + PANEL * ph_whole_lines(a->d),
+          *acc = values + PANEL * ph_whole_lines(a->dv);
+    float    *m = acc + ph_whole_lines(block * a->dv), *l = m + ph_whole_lines(block);
+    int32_t  *lo = (int32_t *)(void *)(l + ph_whole_lines(block)), *hi = lo + ph_whole_lines(block);
     ph_attend t = {.acc = acc,
                    .m = m,
                    .l = l,
@@ -170,7 +168,7 @@ void ph_sparse_rows(const ph_kernels *k, const ph_sparse *a, const float *q, con
                    .q_stride = a->d,
                    .v_stride = a->dv};
     t.n_q = n_q, t.d = a->d, t.dv = a->dv, t.scale = a->scale;
-    t.scratch = (float *)(void *)(hi + up16(block));
+    t.scratch = (float *)(void *)(hi + ph_whole_lines(block));
     for (size_t i = 0; i < n_q; i++) m[i] = -INFINITY, l[i] = 0, lo[i] = 0;
     for (size_t i = 0; i < n_q * a->dv; i++) acc[i] = 0;
     for (size_t i = 0; i < PANEL * a->d; i++)

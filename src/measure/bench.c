@@ -241,13 +241,13 @@ static ph_rc work_of(const ph_benching *b, ph_timed what, const ph_kernels *k, p
     if (what == PH_TIMED_PREFILL) syms.at[PH_SYM_R] = o->prompt;
     if (what == PH_TIMED_STEP) {
         syms.at[PH_SYM_R] = 1;
-        how.keys_before = o->depth + (o->answer - 1) / 2.0; /* of the step in the middle */
+        how.meets.keys_before = o->depth + (o->answer - 1) / 2.0; /* of the step in the middle */
     }
     syms.at[PH_SYM_S] = 1;
     if (what == PH_TIMED_SEE || what == PH_TIMED_BRIDGE) {
         ph_tile_layout l;
         PH_TRY(ph_recipe_layout(&l, &b->model->recipe, o->image_width, o->image_height, err));
-        ph_bench_segments(&b->model->spec, &l, &how.segment_keys, &how.window_keys);
+        ph_bench_segments(&b->model->spec, &l, &how.meets.segment_keys, &how.meets.window_keys);
         syms.at[PH_SYM_I] = o->n_tiles;
         syms.at[PH_SYM_N] = o->n_patches;
         g = what == PH_TIMED_SEE ? b->model->vision : b->model->bridge;

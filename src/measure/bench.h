@@ -14,6 +14,7 @@
 #define PH_MEASURE_BENCH_H
 
 #include "flow/flow.h"
+#include "graph/op.h"
 #include "measure/machine.h"
 
 enum { PH_BENCH_THREADS_MAX = 8, PH_BENCH_ROWS_MAX = 16 * PH_BENCH_THREADS_MAX, PH_BENCH_ROUNDS_MAX = 101 };
@@ -28,14 +29,11 @@ typedef struct ph_work {
     double kv_bytes;     /* keys and values that are read from the cache */
 } ph_work;
 
-/* How rows meet each other where the graph's shapes do not say it. */
 typedef struct ph_work_how {
     const ph_kernels *kernels;
-    int               is_exact;     /* as the session runs: no integer products */
-    double            keys_before;  /* in the cache before the first row; rows follow one another, causally */
-    double            kv_item;      /* bytes of a cached number */
-    double            segment_keys; /* SegmentAttention: keys that a row meets on average, whole picture */
-    double            window_keys;  /* the same of windows: inputs named "windows" */
+    int               is_exact; /* as the session runs: no integer products */
+    ph_meets          meets;
+    double            kv_item; /* bytes of a cached number */
 } ph_work_how;
 
 /* Errors: PH_ELIMIT a size that overflows. */

@@ -10,8 +10,8 @@
 __attribute__((format(printf, 5, 6))) static void tell(ph_deploy_part *p, const char *code, const char *node,
                                                        int is_fatal, const char *fmt, ...) {
     va_list ap;
-    if (p->n_problems == PH_DEPLOY_PROBLEMS_MAX) {
-        p->n_left_out++;
+    if (p->n_problems == (is_fatal ? PH_DEPLOY_PROBLEMS_MAX : PH_DEPLOY_NOTES_MAX)) {
+        ++*(is_fatal ? &p->n_fatal_left_out : &p->n_notes_left_out);
         return;
     }
     ph_deploy_problem *q = &p->problem[p->n_problems++];
@@ -24,14 +24,10 @@ __attribute__((format(printf, 5, 6))) static void tell(ph_deploy_part *p, const 
 
 /* ---- operators ---- */
 
-static const char *label(const ph_onnx_node *n) {
-    return *n->name ? n->name : n->n_out && *n->out[0] ? n->out[0] : n->op;
-}
-
-/* Was this operator told of already? */
-static int is_told(const ph_deploy_part *p, const char *op) {
+/* Was this said already? */
+static int is_told(const ph_deploy_part *p, const char *message) {
     for (size_t i = 0; i < p->n_problems; i++)
-        if (!strcmp(p->problem[i].code, "operator") && strstr(p->problem[i].message, op)) return 1;
+        if (!strcmp(p->problem[i].message, message)) return 1;
     return 0;
 }
 
@@ -39,7 +35,7 @@ static int is_told(const ph_deploy_part *p, const char *op) {
 static void tell_user(ph_deploy_part *p, const ph_onnx_node *n, const ph_user *o) {
     for (size_t i = 0; i < p->n_problems; i++)
         if (!strcmp(p->problem[i].code, "plugin") && strstr(p->problem[i].message, o->full)) return;
-    tell(p, "plugin", label(n), 0,
+    tell(p, "plugin", ph_onnx_node_label(n), 0,
          "%s is of plug-in %s (%.80s): engine native runs it; ort and openvino do not, since pinhole "
          "registers no "
          "operators with them",
@@ -61,17 +57,17 @@ typedef struct domains {
 
 static void check_operators(ph_deploy_part *p, const ph_onnx_node *node, size_t n, const domains *d) {
     for (size_t i = 0; i < n; i++) {
-        char what[200];
-        snprintf(what, sizeof what, "%.80s of domain %.80s", node[i].op,
-                 *node[i].domain ? node[i].domain : "ai.onnx");
+        char what[260];
+        snprintf(what, sizeof what, "there is no operator %.80s of domain %.80s%s", node[i].op,
+                 *node[i].domain ? node[i].domain : "ai.onnx",
+                 ph_user_domain(node[i].domain) ? ": a plug-in that brings it is given with --plugin" : "");
         if (ph_onnx_function_of(&p->file, &node[i]) || ph_onnx_op_since(node[i].domain, node[i].op)) continue;
         int          oldest;
         const ph_op *op = ph_user_op_find(d->user, node[i].domain, node[i].op,
                                           version_of(d->set, d->n, node[i].domain), &oldest);
         if (op) tell_user(p, &node[i], op->user);
         if (op || oldest || is_told(p, what)) continue; /* of another version: the import says it */
-        tell(p, "operator", label(&node[i]), 1, "there is no operator %s%s", what,
-             ph_user_domain(node[i].domain) ? ": a plug-in that brings it is given with --plugin" : "");
+        tell(p, "operator", ph_onnx_node_label(&node[i]), 1, "%s", what);
     }
 }
 
@@ -93,13 +89,7 @@ static ph_modality modality_of(const ph_onnx_value *v) {
     if (holds(v->name, audio)) return PH_MOD_AUDIO;
     if (holds(v->name, text)) return PH_MOD_TEXT;
     if (v->rank == 4 && (v->dim[1].size == 3 || v->dim[3].size == 3)) return PH_MOD_VISION;
-    return v->type == PH_ONNX_INT64 || v->type == 6 ? PH_MOD_TEXT : PH_MOD_NONE;
-}
-
-static int is_initializer(const ph_onnx *m, const char *name) {
-    for (size_t i = 0; i < m->n_initializers; i++)
-        if (!strcmp(m->initializer[i].name, name)) return 1;
-    return 0;
+    return v->type == PH_ONNX_INT64 || v->type == PH_ONNX_INT32 ? PH_MOD_TEXT : PH_MOD_NONE;
 }
 
 static void take_modality(ph_deploy_part *p, const ph_onnx_value *v) {
@@ -117,22 +107,50 @@ static void check_axes(ph_deploy_part *p, const ph_onnx_value *v) {
              "%s input '%.80s': its first axis is %" PRId64
              ", not dynamic: no other number of them can be given",
              ph_modality_name(m), v->name, v->dim[0].size);
-    if (m == PH_MOD_TEXT && v->rank > 1 && v->dim[1].size >= 0)
+    /* [B, S] and [B, S, d]; with more, as in past keys [B, heads, P, d], axis 1 is none of tokens. */
+    if (m == PH_MOD_TEXT && (v->rank == 2 || v->rank == 3) && v->dim[1].size >= 0)
         tell(p, "static_axis", v->name, 0,
              "text input '%.80s': its sequence is %" PRId64 " long, not dynamic", v->name, v->dim[1].size);
+}
+
+/* ---- inputs by name ---- */
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const ph_onnx_value *const *)a)->name, (*(const ph_onnx_value *const *)b)->name);
+}
+
+/* The file's inputs, sorted; NULL: no memory.  The caller frees the list. */
+static const ph_onnx_value **sorted_inputs(const ph_onnx *m) {
+    const ph_onnx_value **list = calloc(m->n_inputs + 1, sizeof *list);
+    for (size_t i = 0; list && i < m->n_inputs; i++) list[i] = &m->input[i];
+    if (list && m->n_inputs) qsort(list, m->n_inputs, sizeof *list, by_name);
+    return list;
+}
+
+static const ph_onnx_value *input_of(const ph_onnx_value *const *list, size_t n, const char *name) {
+    const ph_onnx_value key = {.name = name}, *at = &key;
+    const void         *found = n ? bsearch(&at, list, n, sizeof *list, by_name) : NULL;
+    return found ? *(const ph_onnx_value *const *)found : NULL;
 }
 
 /* ---- cuts ---- */
 
 /* The modalities that each value depends on, as bits; a value of one that a node with more reads is a cut. */
 static ph_rc find_cuts(ph_deploy_part *p, ph_err *err) {
-    const ph_graph *g = p->g.graph;
-    unsigned       *bits = calloc(g->n_values + 1, sizeof *bits);
-    if (!bits) return PH_FAIL(err, PH_ENOMEM, "%zu values", g->n_values);
-    for (size_t i = 0; i < p->file.n_inputs; i++) {
-        int v = ph_graph_find(g, p->file.input[i].name);
-        if (v >= 0) bits[v] = 1u << modality_of(&p->file.input[i]) & ~1u;
+    const ph_graph       *g = p->g.graph;
+    unsigned             *bits = calloc(g->n_values + 1, sizeof *bits);
+    const ph_onnx_value **inputs = sorted_inputs(&p->file);
+    if (!bits || !inputs) {
+        free(bits);
+        free(inputs);
+        return PH_FAIL(err, PH_ENOMEM, "%zu values", g->n_values);
     }
+    for (size_t v = 0; v < g->n_values; v++) {
+        const ph_onnx_value *in =
+            g->value[v].cls == PH_VALUE_INPUT ? input_of(inputs, p->file.n_inputs, g->value[v].name) : NULL;
+        if (in) bits[v] = 1u << modality_of(in) & ~1u;
+    }
+    free(inputs);
     for (size_t i = 0; i < g->n_nodes; i++) {
         const ph_node *n = &g->node[i];
         unsigned       all = 0;
@@ -173,7 +191,7 @@ static ph_rc check_part(ph_deploy_part *p, ph_onnx_import_how how, ph_err *err) 
     ph_err told = {0};
     PH_TRY(ph_onnx_open(&p->file, p->path, err));
     for (size_t i = 0; i < p->file.n_inputs; i++) {
-        if (is_initializer(&p->file, p->file.input[i].name)) continue;
+        if (ph_onnx_is_initializer(&p->file, p->file.input[i].name)) continue;
         take_modality(p, &p->file.input[i]);
         check_axes(p, &p->file.input[i]);
     }
@@ -228,7 +246,7 @@ static void check_opsets(ph_deploy *d) {
         int64_t             own = opset_of(&p->file);
         const ph_onnx_node *n = own && own < d->opset ? changed_node(&p->file, own, d->opset) : NULL;
         if (n)
-            tell(p, "opset_mismatch", label(n), 1,
+            tell(p, "opset_mismatch", ph_onnx_node_label(n), 1,
                  "opset %" PRId64 " of ai.onnx, another part has %" PRId64
                  ": %.60s has another form there; export both with one opset",
                  own, d->opset, n->op);
@@ -316,14 +334,20 @@ static void check_seam(ph_deploy_part *from, const ph_onnx_value *out, const ph_
              out->name, a, to->path, b);
 }
 
-static void check_seams(ph_deploy *d) {
-    for (size_t a = 0; a < d->n; a++)
-        for (size_t b = 0; b < d->n; b++)
-            for (size_t i = 0; a != b && i < d->part[a].file.n_outputs; i++)
-                for (size_t k = 0; k < d->part[b].file.n_inputs; k++)
-                    if (!strcmp(d->part[a].file.output[i].name, d->part[b].file.input[k].name))
-                        check_seam(&d->part[a], &d->part[a].file.output[i], &d->part[b],
-                                   &d->part[b].file.input[k]);
+static ph_rc check_seams(ph_deploy *d, ph_err *err) {
+    for (size_t b = 0; b < d->n; b++) {
+        const ph_onnx        *to = &d->part[b].file;
+        const ph_onnx_value **inputs = sorted_inputs(to);
+        if (!inputs) return PH_FAIL(err, PH_ENOMEM, "%zu inputs", to->n_inputs);
+        for (size_t a = 0; a < d->n; a++)
+            for (size_t i = 0; a != b && i < d->part[a].file.n_outputs; i++) {
+                const ph_onnx_value *out = &d->part[a].file.output[i];
+                const ph_onnx_value *in = input_of(inputs, to->n_inputs, out->name);
+                if (in) check_seam(&d->part[a], out, &d->part[b], in);
+            }
+        free(inputs);
+    }
+    return PH_OK;
 }
 
 ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_kernels *kernels,
@@ -341,16 +365,18 @@ ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_k
         d->part[i].path = path[i];
         rc = check_part(&d->part[i], how, err);
     }
+    if (!rc) {
+        check_opsets(d);
+        check_align(d);
+        rc = check_seams(d, err);
+    }
     if (rc) {
         ph_deploy_close(d);
         return rc;
     }
-    check_opsets(d);
-    check_align(d);
-    check_seams(d);
     d->is_deployable = 1;
     for (size_t i = 0; i < n; i++) {
-        d->is_deployable &= !d->part[i].n_left_out;
+        d->is_deployable &= !d->part[i].n_fatal_left_out;
         for (size_t k = 0; k < d->part[i].n_problems; k++)
             d->is_deployable &= !d->part[i].problem[k].is_fatal;
     }

@@ -14,6 +14,7 @@
 enum {
     PH_DEPLOY_INPUTS_MAX = 256,
     PH_DEPLOY_PROBLEMS_MAX = 64,
+    PH_DEPLOY_NOTES_MAX = 48, /* what can be lived with leaves room for what cannot */
     PH_DEPLOY_CUTS_MAX = 32,
     PH_DEPLOY_PARTS_MAX = 16
 };
@@ -32,7 +33,7 @@ typedef struct ph_deploy_part {
     ph_onnx_graph     g; /* graph NULL: it cannot be imported, and problems say why */
     ph_modality       modality;
     ph_deploy_problem problem[PH_DEPLOY_PROBLEMS_MAX];
-    size_t            n_problems, n_left_out;  /* beyond the table */
+    size_t            n_problems, n_notes_left_out, n_fatal_left_out; /* the latter two: beyond the table */
     const char       *cut[PH_DEPLOY_CUTS_MAX]; /* values at which one modality's nodes end and others begin */
     ph_modality       cut_modality[PH_DEPLOY_CUTS_MAX];
     size_t            n_cuts;

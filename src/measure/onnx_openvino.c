@@ -40,17 +40,11 @@ static void describe(void *library, char release[32], size_t *peak) {
 
 /* ---- a model ---- */
 
-static int is_initializer(const ph_onnx *o, const char *name) {
-    for (size_t i = 0; i < o->n_initializers; i++)
-        if (!strcmp(o->initializer[i].name, name)) return 1;
-    return 0;
-}
-
 static ph_rc list(const ph_onnx *o, const ph_onnx_value *v, size_t n, const char **name, ph_dtype *type,
                   size_t *n_out, ph_err *err) {
     *n_out = 0;
     for (size_t i = 0; i < n; i++) {
-        if (is_initializer(o, v[i].name)) continue; /* of an input, a default */
+        if (ph_onnx_is_initializer(o, v[i].name)) continue; /* of an input, a default */
         if (*n_out == PH_ONNX_IO_MAX) return PH_FAIL(err, PH_ELIMIT, "more than %d inputs", PH_ONNX_IO_MAX);
         name[*n_out] = v[i].name;
         type[(*n_out)++] = ph_onnx_dtype(v[i].type);

@@ -72,6 +72,23 @@ expect 0 language "packed patches as ONNX" $P convert $set/vlm_qwen2vl -o "$part
 expect 0 "^deployable" "rows to rows" $P check "$parts/qwen2vl/bridge.onnx" "$parts/qwen2vl/language.onnx"
 expect 1 "PROBLEM .*'visual' is \[I, 16, 64\], and .*takes \[V, 256\]" "another model's language part" \
     $P check "$parts/vlm_llava15/bridge.onnx" "$parts/panel-vlm/language.onnx"
+h=tests/golden/onnx/hostile
+expect 0 '^deployable' "a quotient that does not fit" $P check $h/quotient.onnx
+expect 0 '^deployable' "sums that do not fit" $P check $h/sums.onnx
+expect 1 'qkv_hidden_sizes .* of a weight with 3 columns' "widths of nobody" $P check $h/widths.onnx
+expect 1 'there is no operator Foo of domain d"' "an operator whose name ends another's" $P check --json $h/suffix.onnx
+expect 0 '"bad.+":1,"good":1' "a domain that is no UTF-8" $P check --json $h/domain.onnx
+expect 0 '"bad.+":1,"good":1' "the same in inspect" $P inspect --json $h/domain.onnx
+expect 0 'note +and [0-9]+ more' "more notes than are kept" $P check $h/notes.onnx
+expect 1 'PROBLEM +there is no operator Foo' "a problem behind many notes" $P check $h/notes_and_one.onnx
+$P check $h/notes.onnx > "$out"
+if grep -q 'its sequence' "$out"; then
+    failed=$((failed + 1))
+    echo "heads of past keys are told as a sequence"
+else
+    passed=$((passed + 1))
+fi
+expect 0 '"axes":\["[a-z_]+before","[a-z_]+behind"\]' "axes that begin alike" $P check --json $h/axes.onnx
 expect 2 'for ONNX files' "--axis of another model" $P inspect --axis a=1
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -1,5 +1,5 @@
 /* seeds: tests/golden/set/onnx/ops tests/golden/set/onnx/bad tests/golden/onnx/microsoft/ops
- * tests/golden/plugin/ops */
+ * tests/golden/plugin/ops tests/golden/onnx/hostile */
 /* fuzz_onnx.c - whatever the bytes: an error with a text, or tensors inside the file and a graph that the
  * check accepts, runs by definition, prints, and is written as a model that can be read. */
 #include "graph/onnx/onnx_in.h"

@@ -18,15 +18,11 @@ typedef struct adapters {
     ph_adapter_side *side; /* A and B of each */
 } adapters;
 
-static int is_array(const ph_graph *g, int value) {
-    return g->value[value].cls == PH_VALUE_INPUT || g->value[value].cls == PH_VALUE_TEMP;
-}
-
 static int can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if (strcmp(n->op->name, "AdapterDispatch")) return 0;
     for (int i = 0; i < n->n_in; i++)
-        if (i < PH_ADAPTER_A ? !is_array(g, n->in[i]) : !ph_linear_is_weight(g, n->in[i])) return 0;
+        if (i < PH_ADAPTER_A ? !ph_native_is_array(g, n->in[i]) : !ph_linear_is_weight(g, n->in[i])) return 0;
     return g->value[n->in[PH_ADAPTER_A + 1]].shape.dim[0].mul > 0;
 }
 

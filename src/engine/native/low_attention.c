@@ -14,23 +14,21 @@
 
 /* ---- what attention units share ---- */
 
-static size_t up16(size_t n) { /* floats, to whole cache lines */
-    return (n + 15) / 16 * 16;
-}
-
 size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
-    return (up16(n * d) + up16(n * dv) + 4 * up16(n) + (n + keys) * PH_ATTEND_KEYS) * sizeof(float);
+    return (ph_whole_lines(n * d) + ph_whole_lines(n * dv) + 4 * ph_whole_lines(n) +
+            (n + keys) * PH_ATTEND_KEYS) *
+           sizeof(float);
 }
 
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
     ph_query_block b;
     b.q = memory;
-    b.acc = b.q + up16(n * d);
-    b.m = b.acc + up16(n * dv);
-    b.l = b.m + up16(n);
-    b.lo = (int32_t *)(void *)(b.l + up16(n));
-    b.hi = b.lo + up16(n);
-    b.scores = (float *)(void *)(b.hi + up16(n));
+    b.acc = b.q + ph_whole_lines(n * d);
+    b.m = b.acc + ph_whole_lines(n * dv);
+    b.l = b.m + ph_whole_lines(n);
+    b.lo = (int32_t *)(void *)(b.l + ph_whole_lines(n));
+    b.hi = b.lo + ph_whole_lines(n);
+    b.scores = (float *)(void *)(b.hi + ph_whole_lines(n));
     b.keys = b.scores + n * PH_ATTEND_KEYS;
     return b;
 }

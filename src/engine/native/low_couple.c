@@ -9,16 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-static int is_array(const ph_graph *g, int value) {
-    return g->value[value].cls == PH_VALUE_INPUT || g->value[value].cls == PH_VALUE_TEMP;
-}
-
 static int can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if (strcmp(n->op->name, "MultiModalAttention")) return 0;
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i] < 0) continue;
-        if (i >= PH_COUPLE_X  ? !is_array(g, n->in[i])
+        if (i >= PH_COUPLE_X  ? !ph_native_is_array(g, n->in[i])
             : i < PH_COUPLE_B ? !ph_linear_is_weight(g, n->in[i])
                               : !ph_build_is_floats(g, n->in[i]))
             return 0;

@@ -10,10 +10,6 @@
 
 enum { GATE_BLOCK = 2048 }; /* tokens of a unit: their modalities lie in a worker's memory */
 
-static int is_array(const ph_graph *g, int value) {
-    return g->value[value].cls == PH_VALUE_INPUT || g->value[value].cls == PH_VALUE_TEMP;
-}
-
 /* ---- ModalGate ---- */
 
 typedef struct gate {
@@ -24,21 +20,19 @@ typedef struct gate {
     size_t       m, rows; /* rows: of this run */
 } gate;
 
-static size_t up16(size_t n) {
-    return (n + 15) / 16 * 16;
-}
-
 static int gate_can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
-    if (strcmp(n->op->name, "ModalGate") || !is_array(g, n->in[0]) || !is_array(g, n->in[1])) return 0;
-    return n->n_in < 3 || n->in[2] < 0 || is_array(g, n->in[2]) || ph_build_is_floats(g, n->in[2]);
+    if (strcmp(n->op->name, "ModalGate") || !ph_native_is_array(g, n->in[0]) ||
+        !ph_native_is_array(g, n->in[1]))
+        return 0;
+    return n->n_in < 3 || n->in[2] < 0 || ph_native_is_array(g, n->in[2]) || ph_build_is_floats(g, n->in[2]);
 }
 
 static ph_rc gate_scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out,
                           ph_err *err) {
     const gate *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = (up16(a->m) + GATE_BLOCK) * sizeof(float);
+    *out = (ph_whole_lines(a->m) + GATE_BLOCK) * sizeof(float);
     return PH_OK;
 }
 
@@ -55,7 +49,7 @@ static void gate_work(ph_native *p, const ph_step *s, size_t begin, size_t end, 
     const char       *pick = ph_native_at(p, a->pick);
     const float      *x = ph_native_at(p, a->x), *latency = a->constant;
     float            *y = ph_native_at(p, a->y), *bias = (float *)(void *)hand->memory;
-    int32_t          *own = (int32_t *)(void *)(bias + up16(a->m));
+    int32_t          *own = (int32_t *)(void *)(bias + ph_whole_lines(a->m));
     if (a->latency >= 0) latency = ph_native_at(p, a->latency);
     if (latency) k->scale(bias, latency, a->lambda, a->m);
     for (size_t u = begin; u < end; u++) {
@@ -81,7 +75,7 @@ static ph_rc lower_gate(ph_builder *b, int node, ph_err *err) {
     PH_TRY(ph_build_buffer(b, n->in[0], &a->x, err));
     PH_TRY(ph_build_buffer(b, n->in[1], &a->pick, err));
     reads[0] = a->x, reads[1] = a->pick;
-    if (n->n_in > 2 && n->in[2] >= 0 && is_array(b->g, n->in[2])) {
+    if (n->n_in > 2 && n->in[2] >= 0 && ph_native_is_array(b->g, n->in[2])) {
         PH_TRY(ph_build_buffer(b, n->in[2], &a->latency, err));
         reads[n_reads++] = a->latency;
     } else if (n->n_in > 2 && n->in[2] >= 0) {
@@ -103,7 +97,7 @@ static int switch_can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if (strcmp(n->op->name, "ModalitySwitch")) return 0;
     for (int i = 0; i < n->n_in; i++)
-        if (!is_array(g, n->in[i])) return 0;
+        if (!ph_native_is_array(g, n->in[i])) return 0;
     const ph_shape *x = &g->value[n->in[1]].shape;
     return ph_dim_is_fixed(x->dim[x->rank - 1]) && x->dim[x->rank - 1].mul > 0;
 }

@@ -16,29 +16,23 @@ typedef struct inject {
     size_t  rows, features, block; /* of this run */
 } inject;
 
-static int is_array(const ph_graph *g, int value) {
-    return g->value[value].cls == PH_VALUE_INPUT || g->value[value].cls == PH_VALUE_TEMP;
-}
-
 static int can(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
-    if (strcmp(n->op->name, "PoolInject") || !is_array(g, n->in[0]) || !is_array(g, n->in[1])) return 0;
+    if (strcmp(n->op->name, "PoolInject") || !ph_native_is_array(g, n->in[0]) ||
+        !ph_native_is_array(g, n->in[1]))
+        return 0;
     for (int i = 2; i < n->n_in; i++) {
         if (n->in[i] < 0) continue;
-        if (i == 4 ? !is_array(g, n->in[i]) : !ph_build_is_floats(g, n->in[i])) return 0;
+        if (i == 4 ? !ph_native_is_array(g, n->in[i]) : !ph_build_is_floats(g, n->in[i])) return 0;
     }
     return g->value[n->in[0]].shape.dim[g->value[n->in[0]].shape.rank - 1].mul > 0;
-}
-
-static size_t up16(size_t n) {
-    return (n + 15) / 16 * 16;
 }
 
 /* The mean, and a row on its way. */
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const inject *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = 2 * up16(a->norm.n) * sizeof(float);
+    *out = 2 * ph_whole_lines(a->norm.n) * sizeof(float);
     return PH_OK;
 }
 
@@ -48,7 +42,8 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     a->features = ph_native_items(p, p->size, a->v_value) / a->norm.n;
     if (a->features > INT32_MAX) return PH_FAIL(err, PH_ELIMIT, "PoolInject: %zu features", a->features);
     if (a->segments >= 0)
-        PH_TRY(ph_modal_segments(ph_native_at(p, a->segments), (int64_t)a->rows, (int64_t)a->features, err));
+        PH_TRY(ph_modal_segments(ph_native_at(p, a->segments), (int64_t)a->rows, (int64_t)a->features,
+                                 "takes features", err));
     a->block = (PH_UNIT_ITEMS + a->norm.n - 1) / a->norm.n;
     s->units = (a->rows + a->block - 1) / a->block;
     return PH_OK;
@@ -60,7 +55,7 @@ static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_ha
     const int32_t    *segments = a->segments < 0 ? NULL : ph_native_at(p, a->segments);
     const float      *h = ph_native_at(p, a->h), *v = ph_native_at(p, a->v);
     float            *y = ph_native_at(p, a->y), *mean = (float *)(void *)hand->memory;
-    float            *part = mean + up16(a->norm.n);
+    float            *part = mean + ph_whole_lines(a->norm.n);
     size_t            n = a->norm.n, last = end * a->block < a->rows ? end * a->block : a->rows;
     for (size_t r = begin * a->block; r < last; r++) {
         size_t from = segments ? (size_t)segments[2 * r] : 0;

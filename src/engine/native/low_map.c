@@ -52,19 +52,15 @@ static int repeats(const ph_shape *x, const ph_shape *other) {
     return 1;
 }
 
-static int is_array(const ph_graph *g, int value) {
-    return g->value[value].cls == PH_VALUE_INPUT || g->value[value].cls == PH_VALUE_TEMP;
-}
-
 /* Which input is the whole array: 0 or 1; -1: not for us. */
 static int whole_of(const ph_graph *g, int node) {
     const ph_node *n = &g->node[node];
     if ((strcmp(n->op->name, "Add") && strcmp(n->op->name, "Mul")) || n->in[0] < 0 || n->in[1] < 0) return -1;
     for (int i = 0; i < 2; i++) {
         int x = n->in[i], other = n->in[1 - i];
-        if (is_array(g, x) && g->value[x].dtype == PH_F32 &&
+        if (ph_native_is_array(g, x) && g->value[x].dtype == PH_F32 &&
             repeats(&g->value[x].shape, &g->value[other].shape) &&
-            (is_array(g, other) || ph_build_is_floats(g, other)))
+            (ph_native_is_array(g, other) || ph_build_is_floats(g, other)))
             return i;
     }
     return -1;
@@ -120,14 +116,14 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     void          *place;
     map            m = {.f = ph_map_of(b->g, node, ph_native_kernels(b->p)), .other = -1};
     int            whole = m.f ? 0 : whole_of(b->g, node), reads[2], n_reads = 1;
-    if (whole < 0 || !is_array(b->g, n->in[whole])) return PH_OK;
+    if (whole < 0 || !ph_native_is_array(b->g, n->in[whole])) return PH_OK;
     m.value = n->in[whole];
     PH_TRY(ph_build_buffer(b, m.value, &m.x, err));
     reads[0] = m.x;
     if (!m.f) {
         m.op = ph_build_is(b, node, "Add") ? MAP_ADD : MAP_MUL;
         m.other_value = n->in[1 - whole];
-        if (is_array(b->g, m.other_value)) {
+        if (ph_native_is_array(b->g, m.other_value)) {
             PH_TRY(ph_build_buffer(b, m.other_value, &m.other, err));
             reads[n_reads++] = m.other;
         } else {

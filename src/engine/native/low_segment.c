@@ -5,8 +5,8 @@
  * a row depends neither on the unit that it is in nor on what is packed beside it.
  */
 #include "engine/native/native.h"
+#include "graph/modal.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,23 +32,21 @@ static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, 
     return PH_OK;
 }
 
-static ph_rc check_segments(const int32_t *segment, size_t n, size_t *most, ph_err *err) {
+static size_t longest_of(const int32_t *segment, size_t n) {
+    size_t most = 0;
     for (size_t i = 0; i < n; i++) {
-        int32_t begin = segment[2 * i], end = segment[2 * i + 1];
-        if (begin < 0 || begin > end || (size_t)end > n)
-            return PH_FAIL(err, PH_EMISMATCH, "row %zu: meets rows [%" PRId32 ", %" PRId32 ") of %zu", i,
-                           begin, end, n);
-        if ((size_t)(end - begin) > *most) *most = (size_t)(end - begin);
+        size_t rows = (size_t)(segment[2 * i + 1] - segment[2 * i]);
+        if (rows > most) most = rows;
     }
-    return PH_OK;
+    return most;
 }
 
 static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
-    segmented *a = s->data;
-    size_t     most = 0;
+    segmented     *a = s->data;
+    const int32_t *segment = ph_native_at(p, a->segments);
     a->n = (size_t)ph_native_dim(p, p->size, a->value, 0);
-    PH_TRY(check_segments(ph_native_at(p, a->segments), a->n, &most, err));
-    size_t cost = (most + 1) * (a->d + a->dv);
+    PH_TRY(ph_modal_segments(segment, (int64_t)a->n, (int64_t)a->n, "meets rows", err));
+    size_t cost = (longest_of(segment, a->n) + 1) * (a->d + a->dv);
     a->block = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
     if (a->block > PH_QUERIES_MAX) a->block = PH_QUERIES_MAX;
     a->blocks = (a->n + a->block - 1) / a->block;

@@ -231,6 +231,10 @@ int ph_cached_takes(const ph_builder *b, int node);
 int ph_cached_norms(const ph_builder *b, int node);
 /* Can low_linear.c run this node with its first input as rows? */
 int ph_linear_can(const ph_graph *g, int node);
+/* An array of a run, not a constant or a state. */
+static inline int ph_native_is_array(const ph_graph *g, int value) {
+    return g->value[value].cls == PH_VALUE_INPUT || g->value[value].cls == PH_VALUE_TEMP;
+}
 int ph_linear_is_weight(const ph_graph *g, int value); /* a stored matrix that it can read */
 /* Products of rows that stand in several arrays [B, T_i, k], end to end in each batch: one step reads each
  * weight once for all of them.  Slices of one element type. */

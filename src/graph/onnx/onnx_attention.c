@@ -135,10 +135,18 @@ ph_rc ph_oi_attention(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 
 /* ---- com.microsoft ---- */
 
-/* Columns [from, from + n) of the last dimension. */
+/* Columns [from, from + n) of the last dimension, which has them; widths may come from a file. */
 static int columns(ph_oi *o, int x, int64_t from, int64_t n) {
-    int64_t to = from + n, axis = -1;
-    int     a = ph_oi_list(o, &from, 1), b = ph_oi_list(o, &to, 1);
+    const ph_shape *s = ph_oi_shape(o, x);
+    const ph_dim    last = s->rank ? s->dim[s->rank - 1] : ph_dim_of(0);
+    int64_t         to, axis = -1;
+    if (from < 0 || n < 0 || __builtin_add_overflow(from, n, &to) ||
+        (ph_dim_is_fixed(last) && to > last.mul)) {
+        ph_graph_fail(o->g, PH_EMISMATCH, "%lld columns from %lld on, of an array that has %lld",
+                      (long long)n, (long long)from, (long long)last.mul);
+        return -1;
+    }
+    int a = ph_oi_list(o, &from, 1), b = ph_oi_list(o, &to, 1);
     return ph_oi_make(o, "Slice", PH_IN(x, a, b, ph_oi_list(o, &axis, 1)), PH_NO_ATTRS);
 }
 
@@ -174,9 +182,13 @@ ph_rc ph_oi_ms_attention(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     if (ph_oi_int(o, n, "do_rotary", 0)) return ph_oi_fail(o, err, PH_EUNSUP, "Attention with do_rotary");
     if (o->g->rc || ph_oi_shape(o, w)->rank != 2 || !ph_dim_is_fixed(ph_oi_shape(o, w)->dim[1]))
         return ph_oi_fail(o, err, PH_EMISMATCH, "Attention wants a weight [D, 3 D]");
-    int64_t d = ph_oi_shape(o, w)->dim[1].mul / 3, dq = d, dk = d, dv = d;
+    int64_t width = ph_oi_shape(o, w)->dim[1].mul, d = width / 3, dq = d, dk = d, dv = d;
     if (sizes && sizes->type == PH_ONNX_A_INTS && sizes->n == 3)
         dq = sizes->ints[0], dk = sizes->ints[1], dv = sizes->ints[2];
+    if (dq < 1 || dk < 1 || dv < 1 || dq > width || dk > width - dq || dv > width - dq - dk)
+        return ph_oi_fail(o, err, PH_EMISMATCH,
+                          "Attention: qkv_hidden_sizes %lld, %lld, %lld of a weight with %lld columns",
+                          (long long)dq, (long long)dk, (long long)dv, (long long)width);
     int all = ph_oi_product(o, x, w, 0, bias);
     j.kv_heads = j.heads;
     j.q = to_heads(o, columns(o, all, 0, dq), j.heads);
@@ -195,6 +207,7 @@ ph_rc ph_oi_ms_attention(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     return ph_oi_done(o, err);
 }
 
+/* x plus those of bias from `from` on, as many as x has. */
 static int add_columns(ph_oi *o, int x, int bias, int64_t from) {
     const ph_shape *s = ph_oi_shape(o, x);
     if (bias < 0 || s->rank != 3) return x;

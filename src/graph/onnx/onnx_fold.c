@@ -1,6 +1,6 @@
 /* onnx_fold.c - what depends on constants only is computed while importing, so that the operators behind it
  * find their shapes and axes.  Large results stay nodes: a weight that is widened or turned costs memory that
- * the map does not. */
+ * the map does not.  So do all that come once PH_FOLDED_MAX bytes were made. */
 #include "graph/onnx/onnx_impl.h"
 
 #include <string.h>
@@ -26,6 +26,18 @@ static int is_heavy(const char *op) {
     return 0;
 }
 
+/* Bytes of the outputs, each of which is small. */
+static size_t bytes_made(const ph_graph *g, const ph_node *n) {
+    size_t  sum = 0;
+    int64_t count;
+    for (int k = 0; k < n->n_out; k++) {
+        const ph_value *v = &g->value[n->out[k]];
+        if (!ph_shape_count(&v->shape, NULL, &count, NULL))
+            sum += ((size_t)count + 1) * ph_dtype_bytes(v->dtype);
+    }
+    return sum;
+}
+
 static int can_fold(const ph_graph *g, const ph_node *n) {
     if (n->op->has_effect || n->op->is_unfolded || is_heavy(n->op->name) ||
         (!n->n_in && strcmp(n->op->name, "Sizes")))
@@ -39,7 +51,7 @@ static int can_fold(const ph_graph *g, const ph_node *n) {
     }
     for (int k = 0; k < n->n_out; k++)
         if (!is_small(&g->value[n->out[k]])) return 0;
-    return 1;
+    return bytes_made(g, n) <= PH_FOLDED_MAX - g->folded;
 }
 
 static ph_rc array_of(const ph_value *v, ph_array *a, ph_err *err) {
@@ -83,6 +95,7 @@ void ph_oi_fold_last(ph_oi *o) {
     if (ph_arena_zero(&o->scratch, &in, (size_t)n->n_in + 1, sizeof(ph_array), &err) ||
         ph_arena_zero(&o->scratch, &made, (size_t)n->n_out + 1, sizeof(ph_array), &err))
         return;
+    g->folded += bytes_made(g, n); /* spent even where it fails */
     /* An index past the end, say: the run will say so, if it ever comes to this node. */
     if (compute(o, n, in, made, &err)) return;
     for (int k = 0; k < n->n_out; k++)

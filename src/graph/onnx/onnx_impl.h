@@ -47,7 +47,9 @@ typedef struct ph_oi_scope {
     size_t                  n_prefix;
 } ph_oi_scope;
 
-enum { PH_OI_DEPTH_MAX = 16 };
+enum { PH_OI_DEPTH_MAX = 16, PH_OI_KEY = 8 };
+
+typedef struct ph_oi_kept ph_oi_kept;
 
 typedef struct ph_oi {
     const ph_onnx            *m;
@@ -68,6 +70,8 @@ typedef struct ph_oi {
     int                 n_syms;
     const ph_onnx_prop *prop; /* [n_props] of the model, by key */
     size_t              n_props;
+    ph_oi_kept         *kept; /* [kept_max] slots, n_kept of them taken: onnx_kept.c */
+    size_t              n_kept, kept_max;
 } ph_oi;
 
 /* One row of the table: how an operator of a file becomes nodes of ours. */
@@ -127,9 +131,18 @@ ph_rc ph_oi_fail(ph_oi *o, ph_err *err, ph_rc rc, const char *fmt, ...) __attrib
 
 /* x times a weight: Linear where w is stored, else MatMul.  is_transposed: w is [N, K]. */
 int ph_oi_product(ph_oi *o, int x, int w, int is_transposed, int bias);
+enum { PH_OI_TURNED = 1, PH_OI_SCALED, PH_OI_NBITS }; /* kinds of keys, see below */
 
 /* ---- values of files ---- */
 int ph_oi_tensor(ph_oi *o, const ph_onnx_tensor *t, const char *name); /* a weight or small constant */
+
+/* ---- weights laid out anew (onnx_kept.c) ---- */
+/* A key says all that the weight is made of: its kind first, which is not 0, then ids of values (data,
+ * scales, zero points) and numbers; what is left is 0. */
+int ph_oi_kept_find(const ph_oi *o, const int64_t key[PH_OI_KEY]); /* -1: it was not made yet */
+/* Make it: a weight [n, k] under the name of value `base` with the mark behind.  -1: the graph failed. */
+int ph_oi_keep(ph_oi *o, const int64_t key[PH_OI_KEY], int base, const char *mark, int64_t n, int64_t k,
+               ph_storage s);
 
 /* ---- sizes (onnx_sizes.c) ---- */
 /* The numbers of an input as sizes; 0: they are not known, or too many. */

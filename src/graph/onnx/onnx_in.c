@@ -79,10 +79,6 @@ static ph_rc sort_names(const ph_oi *o, ph_oi_scope *s, ph_err *err) {
 
 /* ---- order ---- */
 
-static const char *label(const ph_onnx_node *n) { /* how people find the node */
-    return *n->name ? n->name : n->n_out && *n->out[0] ? n->out[0] : "?";
-}
-
 /* The node that makes input i, -1 when none in this scope does.  Errors: PH_EMISMATCH nothing makes it. */
 static ph_rc maker(const ph_oi *o, const ph_oi_scope *s, const ph_onnx_node *n, size_t i, int *out,
                    ph_err *err) {
@@ -91,7 +87,7 @@ static ph_rc maker(const ph_oi *o, const ph_oi_scope *s, const ph_onnx_node *n, 
     const ph_oi_name *found = find_name(s, n->in[i]);
     if (!found)
         return PH_FAIL(err, PH_EMISMATCH, "%.80s: node '%.80s' (%.40s) reads '%.80s', which nothing makes",
-                       o->m->name, label(n), n->op, n->in[i]);
+                       o->m->name, ph_onnx_node_label(n), n->op, n->in[i]);
     *out = found->node;
     return PH_OK;
 }
@@ -130,7 +126,7 @@ static ph_rc sort_nodes(ph_oi *o, ph_oi_scope *s, uint32_t *order, ph_err *err) 
         if (left[i])
             return PH_FAIL(err, PH_EMISMATCH,
                            "%.100s: node '%.80s' (%.40s) waits for itself: the nodes form a circle",
-                           o->m->name, label(&s->node[i]), s->node[i].op);
+                           o->m->name, ph_onnx_node_label(&s->node[i]), s->node[i].op);
     return PH_OK;
 }
 
@@ -200,9 +196,21 @@ static const ph_onnx_given *given_of(const ph_oi *o, const char *name) {
     return NULL;
 }
 
+/* A name for axis i, whole: two that begin alike are two.  Errors: PH_ENOMEM. */
+static ph_rc axis_name(ph_oi *o, const ph_onnx_value *v, int i, const char **out, ph_err *err) {
+    size_t size = strlen(v->name) + 16;
+    void  *text;
+    *out = v->dim[i].param;
+    if (*v->dim[i].param) return PH_OK;
+    PH_TRY(ph_arena_carve(&o->arena, &text, size, 1, err));
+    snprintf(text, size, "%s[%d]", v->name, i);
+    *out = text;
+    return PH_OK;
+}
+
 static ph_rc input_shape(ph_oi *o, const ph_onnx_value *v, ph_shape *s, ph_err *err) {
     const ph_onnx_given *given = given_of(o, v->name);
-    char                 name[160];
+    const char          *name;
     s->rank = v->has_shape || !given ? v->rank : given->rank;
     if (!v->has_shape && !given)
         return PH_FAIL(err, PH_EUNSUP, "%.80s: input '%.100s' has no shape; give one", o->m->name, v->name);
@@ -217,10 +225,7 @@ static ph_rc input_shape(ph_oi *o, const ph_onnx_value *v, ph_shape *s, ph_err *
                            o->m->name, v->name, size, i, given->dim[i]);
         s->dim[i] = ph_dim_of(given ? given->dim[i] : size);
         if (given || size >= 0) continue;
-        if (*v->dim[i].param)
-            snprintf(name, sizeof name, "%.150s", v->dim[i].param);
-        else
-            snprintf(name, sizeof name, "%.120s[%d]", v->name, i);
+        PH_TRY(axis_name(o, v, i, &name, err));
         if (!new_symbol(o, name, &s->dim[i]))
             return PH_FAIL(
                 err, PH_ELIMIT,
@@ -369,7 +374,7 @@ static ph_rc push(ph_oi *o, const ph_onnx_function *f, const ph_onnx_node *n, ph
         return PH_FAIL(err, PH_EMISMATCH,
                        "function %.60s takes %zu inputs and has %zu outputs, not %zu and %zu", f->name,
                        f->n_in, f->n_out, n->n_in, n->n_out);
-    snprintf(prefix, sizeof prefix, "%.100s%.200s/", outer->prefix, label(n));
+    snprintf(prefix, sizeof prefix, "%.100s%.200s/", outer->prefix, ph_onnx_node_label(n));
     PH_TRY(ph_arena_copy_text(&o->arena, &copy, prefix, strlen(prefix), err));
     s->prefix = copy;
     PH_TRY(call_attrs(o, s, f, n, err));
@@ -477,8 +482,8 @@ static ph_rc import_all(ph_oi *o, ph_err *err) {
         ph_rc               rc = import_node(o, n, err);
         if (!rc) ph_oi_props_apply(o, n, before);
         if (rc)
-            return ph_note(err, rc, "at node '%.60s' (%.40s), byte %zu of %.40s", label(n), n->op, n->at,
-                           o->m->name);
+            return ph_note(err, rc, "at node '%.60s' (%.40s), byte %zu of %.40s", ph_onnx_node_label(n),
+                           n->op, n->at, o->m->name);
     }
 }
 

@@ -348,12 +348,11 @@ int ph_oi_plain_on(ph_oi *o, const ph_onnx_node *n, const char *op, const int *i
 /* W[K, N] as a stored weight [N, K], turned once; the same weight is turned once only. */
 static int turned(ph_oi *o, int w) {
     const ph_value *v = &o->g->value[w];
-    char            name[NAME_BYTES];
+    const int64_t   key[PH_OI_KEY] = {PH_OI_TURNED, w};
     size_t          k = (size_t)v->shape.dim[0].mul, n = (size_t)v->shape.dim[1].mul;
     size_t          item = ph_dtype_bytes(v->storage.dtype);
     void           *p;
-    snprintf(name, sizeof name, "%.240s#T", v->name);
-    int known = ph_graph_find(o->g, name);
+    int             known = ph_oi_kept_find(o, key);
     if (known >= 0) return known;
     if (ph_arena_carve(&o->g->arena, &p, n * k, item, &o->g->err)) {
         o->g->rc = o->g->err.code;
@@ -364,8 +363,8 @@ static int turned(ph_oi *o, int w) {
     for (size_t i = 0; i < k; i++)
         for (size_t j = 0; j < n; j++)
             memcpy((char *)p + (j * k + i) * item, from + i * stride + j * item, item);
-    ph_shape s = ph_shape_of(2, ph_dim_of((int64_t)n), ph_dim_of((int64_t)k));
-    return ph_graph_weight(o->g, name, s, ph_storage_of(v->storage.dtype, p, n * k * item, k * item));
+    return ph_oi_keep(o, key, w, "T", (int64_t)n, (int64_t)k,
+                      ph_storage_of(v->storage.dtype, p, n * k * item, k * item));
 }
 
 static int is_matrix(const ph_oi *o, int id) {
@@ -393,7 +392,6 @@ static int are_of_blocks(const ph_oi *o, int id, int64_t n, int64_t k, int64_t b
 static int quantised(ph_oi *o, const ph_node *made, int is_transposed) {
     int        x = made->in[0], scale = made->in[1], zero = made->n_in > 2 ? made->in[2] : -1;
     ph_storage s = {.n_planes = 2, .form = &ph_storage_channels};
-    char       name[NAME_BYTES];
     int64_t    block = ph_node_int(made, "block_size", 0);
     if (!ph_oi_is_constant(o, x) || (block && !is_transposed)) return -1;
     const ph_value *v = &o->g->value[x];
@@ -409,8 +407,8 @@ static int quantised(ph_oi *o, const ph_node *made, int is_transposed) {
         if (block ? axis_fits || !are_of_blocks(o, id, n, k, block) : !is_scale(o, id, n, axis_fits))
             return -1;
     }
-    snprintf(name, sizeof name, "%.240s#q%d", v->name, is_transposed);
-    int known = ph_graph_find(o->g, name);
+    const int64_t key[PH_OI_KEY] = {PH_OI_SCALED, x, scale, zero, block, is_transposed};
+    int           known = ph_oi_kept_find(o, key);
     if (known >= 0) return known;
     s.dtype = v->dtype;
     s.n_rows = (size_t)n;
@@ -431,7 +429,7 @@ static int quantised(ph_oi *o, const ph_node *made, int is_transposed) {
     }
     s.plane[PH_PLANE_DATA].row_stride = (size_t)k;
     if (s.form->check(&s, (size_t)k, NULL)) return -1;
-    return ph_graph_weight(o->g, name, ph_shape_of(2, ph_dim_of(n), ph_dim_of(k)), s);
+    return ph_oi_keep(o, key, x, is_transposed ? "q1" : "q0", n, k, s);
 }
 
 /* The stored weight [N, K] behind w, or -1. */

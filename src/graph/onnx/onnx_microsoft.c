@@ -105,19 +105,18 @@ static ph_rc matmul_nbits(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
         return ph_oi_fail(o, err, PH_EMISMATCH, "MatMulNBits: K %lld, N %lld, block_size %lld", (long long)k,
                           (long long)rows, (long long)block);
     if (ph_oi_has(o, n, 4)) return ph_oi_fail(o, err, PH_EUNSUP, "MatMulNBits with g_idx");
-    int b = ph_oi_in(o, n, 1), zero = ph_oi_in(o, n, 3), bias = ph_oi_in(o, n, 5);
+    int b = ph_oi_in(o, n, 1), scale = ph_oi_in(o, n, 2), zero = ph_oi_in(o, n, 3), bias = ph_oi_in(o, n, 5);
     s.n_rows = (size_t)rows;
     s.group = (size_t)block;
-    if (!plane_of(o, b, &s.plane[PH_PLANE_DATA]) ||
-        !plane_of(o, ph_oi_in(o, n, 2), &s.plane[PH_PLANE_SCALE]) ||
+    if (!plane_of(o, b, &s.plane[PH_PLANE_DATA]) || !plane_of(o, scale, &s.plane[PH_PLANE_SCALE]) ||
         (zero >= 0 && !plane_of(o, zero, &s.plane[PH_PLANE_ZERO])))
         return ph_oi_fail(o, err, PH_EUNSUP, "MatMulNBits wants stored weights, scales and zero points");
     if (zero >= 0) s.n_planes = 3;
     PH_TRY(s.form->check(&s, (size_t)k, err));
-    char name[256];
-    snprintf(name, sizeof name, "%.200s#%d", o->g->value[b].name, s.bits);
-    int w = ph_graph_find(o->g, name);
-    if (w < 0) w = ph_graph_weight(o->g, name, ph_shape_of(2, ph_dim_of(rows), ph_dim_of(k)), s);
+    const int64_t key[PH_OI_KEY] = {PH_OI_NBITS, b, scale, zero, rows, k, block, s.bits};
+    const char    mark[2] = {(char)('0' + s.bits), 0};
+    int           w = ph_oi_kept_find(o, key);
+    if (w < 0) w = ph_oi_keep(o, key, b, mark, rows, k, s);
     return ph_oi_emit(o, n, "Linear", PH_IN(ph_oi_in(o, n, 0), w, bias), PH_NO_ATTRS, err);
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_CHUNK = 64 << 10, DIM_TEXT = 512 };
+enum { ARENA_CHUNK = 64 << 10, DIM_TEXT = 4096, NAME_KEPT = 200 };
 
 /* The IR that came with an opset: what readers of that time take. */
 static int64_t ir_of(int64_t opset) {
@@ -17,26 +17,38 @@ static int64_t ir_of(int64_t opset) {
 
 /* ---- dimensions ---- */
 
-static const char *symbol_of(const ph_oo *o, int s, char letter[2]) {
-    if (o->how->symbol && o->how->symbol[s]) return o->how->symbol[s];
-    letter[0] = ph_sym_letters[s];
-    letter[1] = 0;
-    return letter;
+/* Its name, or its letter.  A name beyond NAME_KEPT bytes is cut and gets the symbol's letter behind, so that
+ * no two become one. */
+static const char *symbol_of(const ph_oo *o, int s, char text[NAME_KEPT + 4]) {
+    const char *name = o->how->symbol ? o->how->symbol[s] : NULL;
+    if (!name)
+        snprintf(text, NAME_KEPT + 4, "%c", ph_sym_letters[s]);
+    else if (strlen(name) > NAME_KEPT)
+        snprintf(text, NAME_KEPT + 4, "%.*s~%c", NAME_KEPT, name, ph_sym_letters[s]);
+    else
+        return name;
+    return text;
 }
 
 /* As ph_dim_print has it, with the symbols' own names: "1+64*batch", "N/4". */
 static const char *dim_text(ph_oo *o, const ph_dim *d) {
-    char   text[DIM_TEXT], letter[2];
+    char   text[DIM_TEXT], name[NAME_KEPT + 4], *out = NULL;
     size_t at = 0;
+    if (o->rc) return "";
     if (d->add > 0) at += (size_t)snprintf(text, sizeof text, "%" PRId64 "+", d->add);
     if (d->mul != 1) at += (size_t)snprintf(text + at, sizeof text - at, "%" PRId64 "*", d->mul);
     for (int s = 0, n = 0; s < PH_N_SYMS; s++)
-        for (int p = 0; p < d->pow[s] && at < sizeof text / 2; p++, n++)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.40s", n ? "*" : "",
-                                   symbol_of(o, s, letter));
-    if (d->div != 1) at += (size_t)snprintf(text + at, sizeof text - at, "/%" PRId64, d->div);
-    if (d->add < 0) snprintf(text + at, sizeof text - at, "%" PRId64, d->add);
-    return ph_oo_text(o, "%s", text);
+        for (int p = 0; p < d->pow[s] && at < sizeof text; p++, n++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", n ? "*" : "", symbol_of(o, s, name));
+    if (d->div != 1 && at < sizeof text)
+        at += (size_t)snprintf(text + at, sizeof text - at, "/%" PRId64, d->div);
+    if (d->add < 0 && at < sizeof text)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%" PRId64, d->add);
+    if (at >= sizeof text)
+        ph_oo_fail(o, PH_ELIMIT, "a dimension of more than %d bytes in names of axes", DIM_TEXT);
+    else
+        o->rc = ph_arena_copy_text(&o->x->arena, &out, text, at, &o->err);
+    return o->rc ? "" : out;
 }
 
 static ph_onnx_dim dim_of(ph_oo *o, const ph_dim *d) {

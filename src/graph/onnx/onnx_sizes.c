@@ -107,6 +107,10 @@ int ph_oi_sizes_value(ph_oi *o, const ph_oi_sizes *s) {
 
 /* ---- one element ---- */
 
+/* A dimension with a rest is floor(mul * symbols / div) + add, and no sum, difference or product with such a
+ * floor is one again: 2 * floor(N/2) is not N.  dim.c takes products as exact, which a family may promise; a
+ * file promises nothing.  So what would need it is refused, and the chain stays nodes. */
+
 /* a - b where a ph_dim can hold it. */
 static int subtract(ph_dim a, ph_dim b, ph_dim *out) {
     if (ph_dim_is_fixed(b)) {
@@ -118,17 +122,18 @@ static int subtract(ph_dim a, ph_dim b, ph_dim *out) {
         return 1;
     }
     if (ph_dim_is_fixed(a) || memcmp(a.pow, b.pow, sizeof a.pow) || a.div != b.div || a.mul < b.mul) return 0;
-    a.add -= b.add;
+    if (__builtin_sub_overflow(a.add, b.add, &a.add)) return 0;
     a.mul -= b.mul;
-    if (!a.mul) {
+    if (!a.mul) { /* equal floors */
         *out = ph_dim_of(a.add);
         return 1;
     }
     *out = a;
-    return ph_dim_mul(a, ph_dim_of(1), out); /* to the normal form */
+    return !ph_dim_has_rest(a);
 }
 
 static int times(ph_dim a, ph_dim b, ph_dim *out) {
+    const ph_dim one = ph_dim_of(1);
     if (ph_dim_is_fixed(a) && ph_dim_is_fixed(b)) {
         int64_t n;
         if (__builtin_mul_overflow(a.mul, b.mul, &n)) return 0;
@@ -136,18 +141,23 @@ static int times(ph_dim a, ph_dim b, ph_dim *out) {
         return 1;
     }
     if ((ph_dim_is_fixed(a) && a.mul < 0) || (ph_dim_is_fixed(b) && b.mul < 0)) return 0;
+    if ((ph_dim_has_rest(a) && !ph_dim_same(b, one)) || (ph_dim_has_rest(b) && !ph_dim_same(a, one)))
+        return 0;
     return ph_dim_mul(a, b, out);
 }
 
-/* Whole numbers: rounded to zero; a size over a number may leave a rest.  Floats: exact or not at all. */
+/* Whole numbers: rounded to zero, and a floor over a number is a floor again, but not where what is divided
+ * may be below zero.  Floats: exact or not at all. */
 static int quotient(ph_dim a, ph_dim b, int is_real, ph_dim *out) {
     if (ph_dim_is_fixed(b) && !b.mul) return 0;
     if (ph_dim_is_fixed(a) && ph_dim_is_fixed(b)) {
-        if ((is_real && a.mul % b.mul) || (a.mul == INT64_MIN && b.mul == -1)) return 0;
+        if (a.mul == INT64_MIN && b.mul == -1) return 0;
+        if (is_real && a.mul % b.mul) return 0;
         *out = ph_dim_of(a.mul / b.mul);
         return 1;
     }
-    if (is_real && a.mul % (b.mul ? b.mul : 1)) return 0;
+    if (ph_dim_has_rest(b) || b.mul < 1 || (a.add < 0 && !ph_dim_same(b, ph_dim_of(1)))) return 0;
+    if (is_real && (ph_dim_has_rest(a) || a.mul % b.mul)) return 0;
     return ph_dim_div(a, b, out);
 }
 

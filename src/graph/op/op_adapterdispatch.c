@@ -91,6 +91,19 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     ph_oo_is(o, n, 0, y);
 }
 
+/* Every row by the largest of the adapters: which rows have one stands in ids. */
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    ph_adapters a;
+    double      x, y;
+    (void)how;
+    PH_TRY(ph_adapters_of(g, n, &a, err));
+    PH_TRY(ph_value_count(ph_in(g, n, PH_ADAPTER_X), syms, &x, err));
+    PH_TRY(ph_value_count(&g->value[n->out[0]], syms, &y, err));
+    *out = (x + y) * (double)a.rank_max;
+    return PH_OK;
+}
+
 const ph_op ph_op_AdapterDispatch = {
     .name = "AdapterDispatch",
     .domain = "pinhole",
@@ -104,6 +117,7 @@ const ph_op ph_op_AdapterDispatch = {
     .scratch = scratch,
     .onnx = write_onnx,
     .is_product = 1,
+    .macs = macs,
     .goes_by_data = 1,
     .source = "arXiv:2106.09685 (LoRA); by modality: arXiv:2503.01743 §2 (mixture of LoRAs); this file",
 };

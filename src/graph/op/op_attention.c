@@ -321,6 +321,22 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
         ph_oo_attend_node(o, n, &a, flat, 3);
 }
 
+/* Queries times keys seen times (d + dv), every head. */
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    const ph_value *q = ph_in(g, n, 0);
+    double          all_q, all_y, keys, queries;
+    int             tokens = q->shape.rank == 4 ? 2 : 1;
+    (void)how;
+    PH_TRY(ph_value_count(q, syms, &all_q, err));
+    PH_TRY(ph_value_count(&g->value[n->out[0]], syms, &all_y, err));
+    PH_TRY(ph_value_size(ph_in(g, n, 1), tokens, syms, &keys, err));
+    PH_TRY(ph_value_size(q, tokens, syms, &queries, err));
+    if (ph_node_int(n, "is_causal", 0)) keys = queries < keys ? (queries + 1) / 2 : (keys + 1) / 2;
+    *out = (all_q + all_y) * keys;
+    return PH_OK;
+}
+
 const ph_op ph_op_Attention = {
     .name = "Attention",
     .domain = "",
@@ -331,6 +347,7 @@ const ph_op ph_op_Attention = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = macs,
     .scratch = scratch,
     .eval = eval,
     .onnx = write_onnx,

@@ -381,6 +381,20 @@ static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, 
     return out[0].dim[out[0].rank - 1] + ph_node_int(n, "num_heads", 1) * (PH_KV_PAGE + 8);
 }
 
+/* Over the cache: row i sees what was there and i + 1 more, or its window. */
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    double q, y, rows;
+    *out = 0;
+    if (!ph_in(g, n, 0) || !ph_in(g, n, 1)) return PH_OK; /* pictures' keys: none in a prompt of text */
+    PH_TRY(ph_value_count(ph_in(g, n, 0), syms, &q, err));
+    PH_TRY(ph_value_count(&g->value[n->out[0]], syms, &y, err));
+    PH_TRY(ph_value_size(ph_in(g, n, 1), 0, syms, &rows, err));
+    if (rows > 0)
+        *out = (q + y) / rows * ph_keys_seen(rows, how->keys_before, (double)ph_node_int(n, "window", 0));
+    return PH_OK;
+}
+
 const ph_op ph_op_CachedAttention = {
     .name = "CachedAttention",
     .domain = "pinhole",
@@ -391,6 +405,7 @@ const ph_op ph_op_CachedAttention = {
     .out_max = 3,
     .infer = infer,
     .is_product = 1,
+    .macs = macs,
     .goes_by_data = 1,
     .scratch = scratch,
     .eval = eval,

@@ -134,6 +134,7 @@ const ph_op ph_op_Conv = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = ph_macs_of_filters,
     .scratch = scratch_of,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__Conv.html",

@@ -97,6 +97,7 @@ const ph_op ph_op_ConvInteger = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = ph_macs_of_filters,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__ConvInteger.html",
 };

@@ -143,6 +143,18 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     return PH_OK;
 }
 
+/* Each input element spreads the kernels of its channel. */
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    double x, w, channels;
+    (void)how;
+    PH_TRY(ph_value_count(ph_in(g, n, 0), syms, &x, err));
+    PH_TRY(ph_value_count(ph_in(g, n, 1), syms, &w, err));
+    PH_TRY(ph_value_size(ph_in(g, n, 1), 0, syms, &channels, err));
+    *out = channels > 0 ? x * (w / channels) : 0;
+    return PH_OK;
+}
+
 const ph_op ph_op_ConvTranspose = {
     .name = "ConvTranspose",
     .domain = "",
@@ -153,6 +165,7 @@ const ph_op ph_op_ConvTranspose = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = macs,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__ConvTranspose.html",
 };

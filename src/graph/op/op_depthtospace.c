@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+/* A side b times as long; where it is a floor, no ph_dim holds that. */
+static int widen(ph_dim *side, int64_t b) {
+    return (b == 1 || !ph_dim_has_rest(*side)) && ph_dim_mul(*side, ph_dim_of(b), side);
+}
+
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
     const ph_value *x = ph_in(g, n, 0);
     int64_t         b = ph_node_int(n, "blocksize", 0);
@@ -14,7 +19,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     if (strcmp(mode, "DCR") && strcmp(mode, "CRD"))
         return PH_FAIL(err, PH_EUNSUP, "DepthToSpace: mode \"%.32s\"", mode);
     if (b < 1 || b > 1 << 15 || !ph_dim_is_fixed(y.dim[1]) || y.dim[1].mul % (b * b) ||
-        !ph_dim_mul(y.dim[2], ph_dim_of(b), &y.dim[2]) || !ph_dim_mul(y.dim[3], ph_dim_of(b), &y.dim[3]))
+        !widen(&y.dim[2], b) || !widen(&y.dim[3], b))
         return PH_FAIL(err, PH_EMISMATCH, "DepthToSpace: a block of %lld for these channels", (long long)b);
     y.dim[1] = ph_dim_of(y.dim[1].mul / (b * b));
     ph_infer_set(&out[0], x->dtype, &y);

@@ -8,7 +8,6 @@
 #include "graph/op.h"
 
 /* ---- inference ---- */
-const ph_value *ph_in(const ph_graph *g, const ph_node *n, int i); /* NULL: left out */
 /* Input i is there and has this element type (and rank, unless -1).  Errors: PH_EMISMATCH. */
 ph_rc ph_want(const ph_graph *g, const ph_node *n, int i, ph_dtype dtype, int rank, ph_err *err);
 ph_rc ph_want_index(const ph_graph *g, const ph_node *n, int i, ph_err *err); /* i32 or i64 */
@@ -27,6 +26,17 @@ ph_rc ph_const_ints(const ph_graph *g, const ph_node *n, int i, int64_t *out, in
 ph_rc ph_infer_same(const ph_graph *g, const ph_node *n, ph_value *out,
                     ph_err *err); /* f32 in, the same out */
 void  ph_infer_set(ph_value *out, ph_dtype dtype, const ph_shape *shape);
+
+/* ---- multiply-adds, for `macs` ---- */
+/* x [.., K] with a matrix: each output takes K. */
+ph_rc ph_macs_of_product(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how,
+                         double *out, ph_err *err);
+/* Filters w [O, ..] over x: each output takes one of them. */
+ph_rc ph_macs_of_filters(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how,
+                         double *out, ph_err *err);
+/* x [T, B, I] through w and r, both whole at each place. */
+ph_rc ph_macs_of_recurrence(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how,
+                            double *out, ph_err *err);
 
 /* ---- evaluation ---- */
 /* Numbers in C order whatever the input is: a stored weight is widened into the scratch arena. */

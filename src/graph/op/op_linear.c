@@ -112,6 +112,7 @@ const ph_op ph_op_Linear = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = ph_macs_of_product,
     .eval = eval,
     .onnx = write_onnx,
     .source = "the design: one product for every storage type",

@@ -43,6 +43,7 @@ const ph_op ph_op_LSTM = {
     .out_max = 3,
     .infer = infer,
     .is_product = 1,
+    .macs = ph_macs_of_recurrence,
     .eval = eval,
     .onnx = ph_write_recurrent,
     .source = "onnx.ai/onnx/operators/onnx__LSTM.html",

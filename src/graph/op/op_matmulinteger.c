@@ -77,6 +77,7 @@ const ph_op ph_op_MatMulInteger = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = ph_macs_of_product,
     .eval = eval,
     .source = "onnx.ai/onnx/operators/onnx__MatMulInteger.html",
 };

@@ -176,6 +176,24 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
         if (j + 1 < n->n_out && is_read(o, n->out[j + 1])) ph_oo_is(o, n, j + 1, x[j]);
 }
 
+/* Three products, and every query with every key. */
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    ph_couple c;
+    double    q, k, v, y, keys;
+    ph_value  made[4] = {{0}};
+    (void)how;
+    PH_TRY(ph_couple_of(g, n, &c, err));
+    PH_TRY(infer(g, n, made, err)); /* outputs that nobody asked for have shapes too */
+    PH_TRY(ph_value_count(&made[0], syms, &y, err));
+    PH_TRY(ph_value_count(&made[1], syms, &q, err));
+    PH_TRY(ph_value_count(&made[2], syms, &k, err));
+    PH_TRY(ph_value_count(&made[3], syms, &v, err));
+    PH_TRY(ph_value_size(&made[2], 1, syms, &keys, err));
+    *out = (q + k + v) * (double)c.k + (q + y) * keys;
+    return PH_OK;
+}
+
 const ph_op ph_op_MultiModalAttention = {
     .name = "MultiModalAttention",
     .domain = "pinhole",
@@ -189,5 +207,6 @@ const ph_op ph_op_MultiModalAttention = {
     .scratch = scratch,
     .onnx = write_onnx,
     .is_product = 1,
+    .macs = macs,
     .source = "arXiv:1706.03762 §3.2; one stream of modalities: arXiv:2102.03334 (ViLT); this file",
 };

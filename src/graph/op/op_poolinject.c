@@ -73,7 +73,7 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     whole[1] = (int32_t)n_v;
     if (ph_in(g, n, 4)) {
         PH_TRY(ph_dense(&segments, &in[4], e, err));
-        PH_TRY(ph_modal_segments(segments.data, rows, n_v, err));
+        PH_TRY(ph_modal_segments(segments.data, rows, n_v, "takes features", err));
     }
     PH_TRY(ph_scratch(&mean, d, e, err));
     PH_TRY(ph_scratch(&part, d, e, err));

@@ -10,11 +10,13 @@
  *
  * Attributes: num_heads, kv_num_heads (num_heads), scale (1 / sqrt(D)), softcap.
  */
+#include "graph/modal.h"
 #include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { BLOCK = PH_ATTEND_KEYS };
 
@@ -60,16 +62,6 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     return PH_OK;
 }
 
-static ph_rc check_segments(const int32_t *segment, int64_t rows, ph_err *err) {
-    for (int64_t i = 0; i < rows; i++)
-        if (segment[2 * i] < 0 || segment[2 * i] > segment[2 * i + 1] || segment[2 * i + 1] > rows)
-            return PH_FAIL(err, PH_EMISMATCH,
-                           "SegmentAttention: row %" PRId64 " meets rows [%" PRId32 ", %" PRId32
-                           ") of %" PRId64,
-                           i, segment[2 * i], segment[2 * i + 1], rows);
-    return PH_OK;
-}
-
 /* One query: a->q is set; k and v are the head's first keys and values. */
 static void meet(const ph_kernels *kernels, ph_attend *a, const float *k, const float *v, int32_t *hi,
                  int32_t begin, int32_t end, float *y) {
@@ -101,7 +93,7 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
     const int32_t *segment = segments.data;
     ph_attend      a = {
              .m = &most, .l = &sum, .lo = &lo, .hi = &hi, .n_q = 1, .d = (size_t)f.d, .dv = (size_t)f.dv};
-    PH_TRY(check_segments(segment, in[0].dim[0], err));
+    PH_TRY(ph_modal_segments(segment, in[0].dim[0], in[0].dim[0], "meets rows", err));
     PH_TRY(ph_scratch(&a.acc, f.dv, e, err));
     PH_TRY(ph_scratch(&a.scratch, BLOCK, e, err));
     PH_TRY(ph_scratch(&a.keys, f.d * BLOCK, e, err));
@@ -162,6 +154,16 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     ph_oo_attend_node(o, n, &a, flat, 2);
 }
 
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    double q, y, keys = strcmp(ph_in(g, n, 3)->name, "windows") ? how->segment_keys : how->window_keys;
+    PH_TRY(ph_value_count(ph_in(g, n, 0), syms, &q, err));
+    PH_TRY(ph_value_count(&g->value[n->out[0]], syms, &y, err));
+    if (keys <= 0) PH_TRY(ph_value_size(ph_in(g, n, 1), 0, syms, &keys, err));
+    *out = (q + y) * keys;
+    return PH_OK;
+}
+
 const ph_op ph_op_SegmentAttention = {
     .name = "SegmentAttention",
     .domain = "pinhole",
@@ -172,6 +174,7 @@ const ph_op ph_op_SegmentAttention = {
     .out_max = 1,
     .infer = infer,
     .is_product = 1,
+    .macs = macs,
     .scratch = scratch,
     .eval = eval,
     .onnx = write_onnx,

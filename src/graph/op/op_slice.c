@@ -119,7 +119,9 @@ static int cut_symbolic(const cuts *c, int d, ph_dim dim, ph_dim *out) {
         ph_dim same = start;
         same.add = end.add;
         if (!ph_dim_same(same, end)) return 0;
-        *out = ph_dim_of(end.add - start.add); /* both are one size plus a number */
+        int64_t n; /* both are one size plus a number */
+        if (__builtin_sub_overflow(end.add, start.add, &n)) return 0;
+        *out = ph_dim_of(n);
     }
     return !ph_dim_is_fixed(*out) || out->mul >= 0;
 }

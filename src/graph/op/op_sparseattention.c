@@ -121,6 +121,20 @@ static void write_onnx(ph_oo *o, const ph_node *n) {
     ph_oo_is(o, n, 0, ph_oo_attention(o, &a));
 }
 
+/* As many keys a query as the squares that are met allow. */
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    ph_blocks     b;
+    const int64_t t = ph_in(g, n, 0)->shape.dim[2].mul, s = ph_in(g, n, 1)->shape.dim[3].mul;
+    double        q, y;
+    (void)how;
+    PH_TRY(ph_blocks_of(g, n, t, s, &b, err));
+    PH_TRY(ph_value_count(ph_in(g, n, 0), syms, &q, err));
+    PH_TRY(ph_value_count(&g->value[n->out[0]], syms, &y, err));
+    *out = b.rows && b.cols ? (q + y) * (double)s * (double)b.n / ((double)b.rows * (double)b.cols) : 0;
+    return PH_OK;
+}
+
 const ph_op ph_op_SparseAttention = {
     .name = "SparseAttention",
     .domain = "pinhole",
@@ -134,5 +148,6 @@ const ph_op ph_op_SparseAttention = {
     .scratch = scratch,
     .onnx = write_onnx,
     .is_product = 1,
+    .macs = macs,
     .source = "arXiv:1904.10509 (block-sparse attention), arXiv:2007.14062 §2 (BigBird); this file",
 };

@@ -4,6 +4,14 @@
 
 #include <string.h>
 
+/* Once is the dimension itself, whatever it is; a floor more than once is no ph_dim. */
+static int repeat(ph_dim *d, ph_dim times) {
+    const ph_dim one = ph_dim_of(1), x = *d;
+    if ((ph_dim_has_rest(x) && !ph_dim_same(times, one)) || (ph_dim_has_rest(times) && !ph_dim_same(x, one)))
+        return 0;
+    return !(ph_dim_is_fixed(times) && times.mul < 0) && ph_dim_mul(x, times, d);
+}
+
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
     const ph_value *x = ph_in(g, n, 0);
     ph_dim          times[PH_RANK_MAX];
@@ -13,7 +21,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_const_dims(g, n, 1, times, PH_RANK_MAX, &count, err));
     if (count != y.rank) return PH_FAIL(err, PH_EMISMATCH, "Tile: %d repeats for rank %d", count, y.rank);
     for (int i = 0; i < count; i++)
-        if ((ph_dim_is_fixed(times[i]) && times[i].mul < 0) || !ph_dim_mul(y.dim[i], times[i], &y.dim[i]))
+        if (!repeat(&y.dim[i], times[i]))
             return PH_FAIL(err, PH_EMISMATCH, "Tile: dimension %d cannot be repeated so", i);
     ph_infer_set(&out[0], x->dtype, &y);
     return PH_OK;

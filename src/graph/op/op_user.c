@@ -188,16 +188,34 @@ static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, 
     return rc || bytes > (size_t)INT64_MAX / 2 ? -1 : (int64_t)(ph_round_up(bytes, PH_ALIGN) + PH_ALIGN) / 4;
 }
 
-static double cost(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out) {
-    arrays a;
-    ph_rc  rc;
-    ph_err err = {0};
-    if (!user_of(n)->theirs.cost) return 0;
-    list(n, in, out, &a);
-    ph_user_call c = begin(g, n, &rc, &err);
-    double       macs = user_of(n)->theirs.cost(&c.node, a.in, n->n_in, a.out, n->n_out);
+/* Without data, at the sizes of a run. */
+static ph_rc sizes_of(const ph_graph *g, const ph_node *n, const ph_syms *syms, ph_array *in, ph_array *out,
+                      ph_err *err) {
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        int             id = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        ph_array       *a = i < n->n_in ? &in[i] : &out[i - n->n_in];
+        const ph_value *v = id < 0 ? NULL : &g->value[id];
+        *a = (ph_array){.dtype = v ? v->dtype : PH_F32, .rank = v ? v->shape.rank : 0};
+        for (int d = 0; d < a->rank; d++) PH_TRY(ph_dim_eval(v->shape.dim[d], syms, &a->dim[d], err));
+    }
+    return PH_OK;
+}
+
+static ph_rc macs(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    ph_array in[PINHOLE_OP_IO_MAX], made[PINHOLE_OP_IO_MAX];
+    arrays   a;
+    ph_rc    rc;
+    (void)how;
+    *out = 0;
+    if (!user_of(n)->theirs.cost) return PH_OK;
+    PH_TRY(sizes_of(g, n, syms, in, made, err));
+    list(n, in, made, &a);
+    ph_user_call c = begin(g, n, &rc, err);
+    double       said = user_of(n)->theirs.cost(&c.node, a.in, n->n_in, a.out, n->n_out);
     end(&c);
-    return macs > 0 && macs < 1e18 ? macs : 0;
+    *out = said > 0 && said < 1e18 ? said : 0;
+    return PH_OK;
 }
 
 static void write_onnx(ph_oo *o, const ph_node *n) {
@@ -208,6 +226,6 @@ void ph_user_op_fill(ph_op *op) {
     op->infer = infer;
     op->eval = eval;
     op->scratch = scratch;
-    op->cost = cost;
+    op->macs = macs;
     op->onnx = write_onnx;
 }

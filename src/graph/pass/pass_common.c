@@ -1,7 +1,7 @@
 /* pass_common.c - of nodes that compute the same from the same, the first stays.
  *
- * Nodes are found again through a hash of operator and inputs; only nodes of one
- * modality are merged, since engines are chosen by it.
+ * Nodes are found again through a hash of operator, inputs and attributes; only nodes
+ * of one modality are merged, since engines are chosen by it.
  */
 #include "graph/pass.h"
 
@@ -9,14 +9,45 @@
 #include <string.h>
 
 static uint64_t mix(uint64_t h, uint64_t x) {
-    return (h ^ x) * UINT64_C(0x100000001b3);
+    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 32;
+}
+
+static uint64_t mix_text(uint64_t h, const char *text) {
+    for (; *text; text++) h = mix(h, (unsigned char)*text);
+    return h;
+}
+
+static uint64_t mix_float(uint64_t h, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return mix(h, bits);
+}
+
+static uint64_t mix_attr(uint64_t h, const ph_attr *a) {
+    h = mix(mix_text(h, a->name), a->n);
+    switch (a->type) {
+    case PH_ATTR_INT:
+        return mix(h, (uint64_t)a->i);
+    case PH_ATTR_FLOAT:
+        return mix_float(h, a->f);
+    case PH_ATTR_TEXT:
+        return mix_text(h, a->text);
+    case PH_ATTR_INTS:
+        for (size_t i = 0; i < a->n; i++) h = mix(h, (uint64_t)a->ints[i]);
+        return h;
+    case PH_ATTR_FLOATS:
+        for (size_t i = 0; i < a->n; i++) h = mix_float(h, a->floats[i]);
+        return h;
+    }
+    return h;
 }
 
 static uint64_t hash_of(const ph_node *n) {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (const char *p = n->op->name; *p; p++) h = mix(h, (unsigned char)*p);
+    uint64_t h = mix_text(UINT64_C(0xcbf29ce484222325), n->op->name);
     for (int i = 0; i < n->n_in; i++) h = mix(h, (uint64_t)(int64_t)n->in[i]);
-    return h ^ h >> 29;
+    for (int i = 0; i < n->n_attr; i++) h = mix_attr(h, &n->attr[i]);
+    return h;
 }
 
 static int same_tensor(const ph_attr_tensor *a, const ph_attr_tensor *b) {
@@ -65,18 +96,21 @@ static int may_go(const ph_graph *g, const ph_pass_env *env, const ph_node *n) {
     return 1;
 }
 
-static void merge(ph_graph *g, size_t first, size_t later) {
+static void merge(ph_graph *g, ph_redirects *r, size_t first, size_t later) {
     for (int k = 0; k < g->node[later].n_out; k++)
-        if (g->node[later].out[k] >= 0) ph_pass_redirect(g, g->node[later].out[k], g->node[first].out[k]);
+        if (g->node[later].out[k] >= 0) ph_pass_redirect(r, g->node[later].out[k], g->node[first].out[k]);
     ph_pass_drop(g, later);
 }
 
 static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *err) {
-    size_t slots = 16;
+    size_t       slots = 16;
+    ph_redirects r;
     while (slots < 2 * g->n_nodes) slots *= 2;
     size_t *table = calloc(slots, sizeof *table); /* node + 1; 0: empty */
     if (!table) return PH_FAIL(err, PH_ENOMEM, "graph %s: %zu nodes", g->name, g->n_nodes);
-    for (size_t i = 0; i < g->n_nodes; i++) {
+    ph_rc rc = ph_pass_redirects_open(&r, g, err);
+    for (size_t i = 0; i < g->n_nodes && !rc; i++) {
+        ph_pass_follow(&r, &g->node[i]);
         const ph_node *n = &g->node[i];
         if (ph_pass_is_dropped(n) || n->op->has_effect) continue;
         size_t at = (size_t)hash_of(n) & (slots - 1);
@@ -84,12 +118,13 @@ static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *e
         if (!table[at]) {
             table[at] = i + 1;
         } else if (may_go(g, env, n)) {
-            merge(g, table[at] - 1, i);
+            merge(g, &r, table[at] - 1, i);
             ++*changes;
         }
     }
+    ph_pass_redirects_close(&r, g);
     free(table);
-    return PH_OK;
+    return rc;
 }
 
 const ph_pass ph_pass_common = {"common", "compute equal things once", .run = run};

@@ -1,8 +1,9 @@
 /* pass_fold.c - what is computed from small constants only is computed now.
  *
  * Large results stay unfolded: a weight that is expanded or widened would cost
- * memory that the map does not.
+ * memory that the map does not.  All results together are bounded too, with those that the import computed.
  */
+#include "base/mem.h"
 #include "graph/pass.h"
 
 #include <string.h>
@@ -21,18 +22,21 @@ static size_t bytes_of(const ph_value *v, size_t limit) {
 static int can_fold(const ph_graph *g, const ph_pass_env *env, const ph_node *n) {
     size_t limit = env->fold_bytes_max ? env->fold_bytes_max : BYTES_MAX;
     if (ph_pass_is_dropped(n) || n->op->has_effect || n->op->is_unfolded) return 0;
-    int constants = 0;
+    int    constants = 0;
+    size_t made = 0;
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i] < 0) continue;
         if (g->value[n->in[i]].cls != PH_VALUE_CONSTANT || bytes_of(&g->value[n->in[i]], limit) > limit)
             return 0;
         constants++;
     }
-    for (int k = 0; k < n->n_out; k++)
-        if (n->out[k] >= 0 &&
-            (ph_pass_must_survive(g, env, n->out[k]) || bytes_of(&g->value[n->out[k]], limit) > limit))
+    for (int k = 0; k < n->n_out; k++) {
+        if (n->out[k] < 0) continue;
+        size_t bytes = bytes_of(&g->value[n->out[k]], limit);
+        if (ph_pass_must_survive(g, env, n->out[k]) || bytes > limit || ph_add_over(made, bytes, &made))
             return 0;
-    return constants > 0;
+    }
+    return constants > 0 && made <= PH_FOLDED_MAX - g->folded;
 }
 
 /* The output value becomes a constant under its own name. */
@@ -46,6 +50,7 @@ static ph_rc settle(ph_graph *g, int value, const ph_array *a, ph_err *err) {
     v->cls = PH_VALUE_CONSTANT;
     v->storage = ph_storage_of(a->dtype, copy, n, row);
     v->producer = -1;
+    g->folded += n;
     return PH_OK;
 }
 

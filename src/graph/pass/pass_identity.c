@@ -23,29 +23,32 @@ static int is_identity(const ph_graph *g, const ph_node *n) {
 }
 
 /* The maker of x writes y in its place. */
-static void take_over(ph_graph *g, int x, int y) {
+static void take_over(ph_graph *g, ph_redirects *r, int x, int y) {
     ph_node *maker = &g->node[g->value[x].producer];
     for (int k = 0; k < maker->n_out; k++)
         if (maker->out[k] == x) maker->out[k] = y;
     g->value[y].producer = g->value[x].producer;
     g->value[x].producer = -1;
-    ph_pass_redirect(g, x, y);
+    ph_pass_redirect(r, x, y);
 }
 
 static ph_rc run(ph_graph *g, const ph_pass_env *env, size_t *changes, ph_err *err) {
-    (void)err;
+    ph_redirects r;
+    PH_TRY(ph_pass_redirects_open(&r, g, err));
     for (size_t i = 0; i < g->n_nodes; i++) {
+        ph_pass_follow(&r, &g->node[i]);
         if (!is_identity(g, &g->node[i])) continue;
         int x = g->node[i].in[0], y = g->node[i].out[0];
         int y_stays = ph_pass_must_survive(g, env, y);
         if (y_stays && (g->value[x].cls != PH_VALUE_TEMP || ph_pass_must_survive(g, env, x))) continue;
         ph_pass_drop(g, i);
         if (y_stays)
-            take_over(g, x, y);
+            take_over(g, &r, x, y);
         else
-            ph_pass_redirect(g, y, x);
+            ph_pass_redirect(&r, y, x);
         ++*changes;
     }
+    ph_pass_redirects_close(&r, g);
     return PH_OK;
 }
 

@@ -115,6 +115,9 @@ static int read_all(const ph_graph *g, const ph_pass_env *env, const ph_node *la
     int product = own_maker(g, env, scores, last);
     if (!is_here(g, product, "MatMul")) return 0;
     f->q = g->node[product].in[0], f->kt = g->node[product].in[1], f->v = last->in[1];
+    /* One row or column of scores may be repeated by the mask, which the operator does not do. */
+    if (!ph_shape_same(&g->value[g->node[product].out[0]].shape, &g->value[g->node[mask].out[0]].shape))
+        return 0;
     f->node[f->n++] = soft, f->node[f->n++] = mask, f->node[f->n++] = product;
     const int in[3] = {f->q, f->kt, f->v};
     for (int i = 0; i < 3; i++) {

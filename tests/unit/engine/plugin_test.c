@@ -251,9 +251,14 @@ void test_plugin_guests(void) {
     close_place(&where);
 }
 
-static double dear(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out) {
-    (void)g, (void)n;
-    return 1e9 * (double)in[1].dim[0] * (double)out[0].dim[0]; /* ids [N], y [N, WIDE] */
+static ph_rc dear(const ph_graph *g, const ph_node *n, const ph_syms *syms, const ph_meets *how, double *out,
+                  ph_err *err) {
+    int64_t ids, rows; /* ids [N], y [N, WIDE] */
+    (void)how;
+    PH_TRY(ph_dim_eval(g->value[n->in[1]].shape.dim[0], syms, &ids, err));
+    PH_TRY(ph_dim_eval(g->value[n->out[0]].shape.dim[0], syms, &rows, err));
+    *out = 1e9 * (double)ids * (double)rows;
+    return PH_OK;
 }
 
 /* What it says that it costs is in the estimate. */
@@ -262,17 +267,17 @@ void test_plugin_cost(void) {
     place          where;
     const int64_t  n = 10;
     const ph_syms  syms = eh_syms(0, 0, 0, 0, n);
-    const ph_array in[4] = {
-        {.rank = 2, .dim = {n, WIDE}}, {.rank = 1, .dim = {n}}, {.rank = 2, .dim = {WIDE, RANK}}};
+    const ph_meets all = {0};
     if (!open_place(&where) || !open_pair(&p, &where)) return;
     ph_node *node = &p.user->node[1];
-    double   macs = node->op->cost(p.user, node, in, in), want = 2.0 * n * WIDE * RANK;
+    double   macs = 0, want = 2.0 * n * WIDE * RANK;
+    CHECK(!node->op->macs(p.user, node, &syms, &all, &macs, NULL));
     CHECK_SAY(macs > want - 1 && macs < want + 1, "%g, wanted %g", macs, want);
     ph_op op = *node->op;
     node->op = &op;
-    op.cost = NULL;
+    op.macs = NULL;
     double without = ph_engine_estimate_us(p.user, &syms, 1);
-    op.cost = dear;
+    op.macs = dear;
     double more = (ph_engine_estimate_us(p.user, &syms, 1) - without) / (1e9 * n * n / 10000);
     CHECK_SAY(more > 0.999 && more < 1.001, "%g of what was said", more);
     close_pair(&p);

@@ -338,6 +338,8 @@ enum {
     SMALL_NUMBER,
     TAPPED,
     EMPTY_FINITE,
+    ONE_QUERY, /* which the mask repeats */
+    ONE_KEY,
     N_FORMS
 };
 
@@ -365,6 +367,8 @@ static int spelled_sparse(mh *m, int form, int *scores) {
     const float by = 0.6F, low = -3e38F;
     int         in[5];
     sparse_rows(m, in);
+    if (form == ONE_QUERY) in[0] = mh_floats(m, "q.1", 4, BATCH, HEADS, 1, SD);
+    if (form == ONE_KEY) in[1] = mh_floats(m, "kt.1", 4, BATCH, HEADS, SD, 1);
     int c = ph_graph_constant(m->g, "by", PH_F32, ph_shape_of(0), &by), mask = dense_mask(m, form);
     int fill = ph_graph_constant(m->g, "low", PH_F32, ph_shape_of(1, GH_D(1)), &low);
     int s = ph_graph_node(m->g, "MatMul", PH_IN(in[0], in[1]), PH_NO_ATTRS, "scores");

@@ -326,3 +326,32 @@ void test_onnx_out_engine(void) {
     }
     ph_arena_close(&arena);
 }
+
+/* Axes whose names begin alike, in a few bytes or in many, stay two: in the file, and read back. */
+void test_onnx_out_axes(void) {
+    static const size_t lengths[] = {41, 151, 199, 900};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char        a[1000], b[1000];
+        const char *symbol[PH_N_SYMS] = {[PH_SYM_A] = a, [PH_SYM_B] = b};
+        ph_graph   *g;
+        trip        t;
+        memset(a, 'n', lengths[i]), memset(b, 'n', lengths[i]);
+        strcpy(a + lengths[i], "1"), strcpy(b + lengths[i], "2");
+        const ph_onnx_export_how how = {.symbol = symbol};
+        CHECK(!ph_graph_open(&g, "test", NULL));
+        int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(1, GH_S(A))),
+            z = ph_graph_input(g, "z", PH_F32, ph_shape_of(1, GH_S(B)));
+        ph_graph_output(g, ph_graph_node(g, "Relu", PH_IN(x), PH_NO_ATTRS, "y"), "y");
+        ph_graph_output(g, ph_graph_node(g, "Relu", PH_IN(z), PH_NO_ATTRS, "u"), "u");
+        CHECK(!ph_graph_finish(g, NULL));
+        CHECK_SAY(!there_and_back(&t, g, &how), "%s", t.err.msg);
+        CHECK(t.file.n_inputs == 2 && strcmp(t.file.input[0].dim[0].param, t.file.input[1].dim[0].param));
+        const ph_graph *r = t.back.graph;
+        if (r)
+            CHECK_SAY(!ph_dim_same(r->value[ph_graph_find(r, "y")].shape.dim[0],
+                                   r->value[ph_graph_find(r, "u")].shape.dim[0]),
+                      "names of %zu bytes are one", lengths[i] + 1);
+        done(&t);
+        ph_graph_close(g);
+    }
+}

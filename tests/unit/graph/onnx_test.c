@@ -1,6 +1,7 @@
 /* onnx_test.c - the import of ONNX models: names, order, functions, symbols, forms of opsets, and what is
  * refused. */
 #include "graph/onnx/onnx_in.h"
+#include "graph/pass.h"
 #include "tests/unit/graph/graph_help.h"
 #include "tests/unit/onnx_make.h"
 #include "tests/unit/unit.h"
@@ -337,4 +338,270 @@ void test_onnx_given(void) {
         done(&k);
         ph_onnx_close(&file);
     }
+}
+
+/* x [n]: Shape, then "op a b out;..", whose last out is `e`, then ConstantOfShape(e) to y. */
+static om_bytes with_chain(const char *chain) {
+    static const struct {
+        const char *name;
+        int64_t     x;
+    } numbers[] = {{"1", 1}, {"2", 2}, {"3", 3}, {"big", (INT64_C(1) << 62) + 5}, {"-1", -1}};
+    om_bytes g = {.n = 0}, n;
+    om_value(&g, 11, "x", 1, "n"), om_value(&g, 12, "y", 1, "?");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        om_list(&g, numbers[i].name, 1, &numbers[i].x);
+    n = om_node("Shape", "", "x", "s"), om_sub(&g, 1, &n);
+    for (const char *p = chain; *p;) {
+        char op[16], a[16], b[16], out[16], in[40];
+        int  at = 0;
+        if (sscanf(p, "%15[^ ] %15[^ ] %15[^ ] %15[^;];%n", op, a, b, out, &at) != 4 || !at) abort();
+        snprintf(in, sizeof in, "%s,%s", a, b);
+        n = om_node(op, "", in, out), om_sub(&g, 1, &n);
+        p += at;
+    }
+    n = om_node("ConstantOfShape", "", "e", "y"), om_sub(&g, 1, &n);
+    return om_model(&g, 17);
+}
+
+/* What is reckoned with sizes that leave a rest is what a run would find, or it is not reckoned. */
+void test_onnx_sizes_with_a_rest(void) {
+    static const struct {
+        const char *chain, *want, *of_5; /* want NULL: refused without given shapes */
+    } rows[] = {{"Div s 2 h;Mul h 2 e;", NULL, "[4]"},
+                {"Div s 3 h;Mul h 2 e;", NULL, "[2]"},
+                {"Div s 2 h;Mul h h e;", NULL, "[4]"},
+                {"Div s 2 h;Add h h e;", NULL, "[4]"},
+                {"Mul s 2 d;Div d 3 a;Div s 3 b;Sub a b e;", NULL, "[2]"},
+                {"Mul s 2 d;Div d 3 a;Div s 3 b;Add a b e;", NULL, "[4]"},
+                {"Div s 2 h;Div s h e;", NULL, "[2]"},
+                {"Sub s 3 d;Div d 2 e;", NULL, "[1]"},
+                {"Div s 2 h;Mul h 1 e;", "[A/2]", "[2]"},
+                {"Div s 2 h;Add h 1 e;", "[1+A/2]", "[3]"},
+                {"Div s 2 h;Sub h 1 e;", "[A/2-1]", "[1]"},
+                {"Div s 2 h;Sub h h e;", "[0]", "[0]"},
+                {"Div s 2 h;Div h 3 e;", "[A/6]", "[0]"},
+                {"Mul s 3 d;Div d 3 e;", "[A]", "[5]"},
+                {"Mul s 3 d;Sub d s e;", "[2A]", "[10]"},
+                {"Mul s 3 d;Div d s e;", "[3]", "[3]"},
+                /* sums past 63 bits, and a quotient that does not fit */
+                {"Add s big p;Sub s big q;Sub p q e;", NULL, NULL},
+                {"Sub -1 s m;Div m -1 e;", NULL, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        om_bytes      m = with_chain(rows[i].chain);
+        om_import     k = import_given(&m, NULL, 0);
+        ph_onnx_given five = {"x", 1, {5}};
+        CHECK_SAY(rows[i].want || k.rc, "%s is reckoned", rows[i].chain);
+        if (rows[i].want) expect_shape(&k, "y", rows[i].want);
+        done(&k);
+        k = import_given(&m, &five, 1);
+        if (rows[i].of_5) expect_shape(&k, "y", rows[i].of_5);
+        done(&k);
+    }
+}
+
+/* A matrix W[2, 2] behind scales of two: each product has its own.  And the file's own "w#T" is another. */
+void test_onnx_weights_apart(void) {
+    static const int64_t square[] = {2, 2}, two[] = {2};
+    om_bytes             g = {.n = 0}, n, w = om_tensor("w", 3, 2, square), s = om_tensor("s", 1, 1, two),
+             t = om_tensor("t", 1, 1, two), u = om_tensor("u", 1, 2, square),
+             own = om_tensor("u#T", 1, 2, square);
+    om_data(&w, 9, (const int8_t[]){1, 2, 3, 4}, 4), om_sub(&g, 5, &w);
+    om_data(&s, 9, (const float[]){1, 1}, 8), om_sub(&g, 5, &s);
+    om_data(&t, 9, (const float[]){10, 10}, 8), om_sub(&g, 5, &t);
+    om_data(&u, 9, (const float[]){1, 2, 3, 4}, 16), om_sub(&g, 5, &u);
+    om_data(&own, 9, (const float[]){0, 0, 0, 0}, 16), om_sub(&g, 5, &own);
+    om_value(&g, 11, "x", 1, "1,2");
+    static const char *const outs[] = {"a", "b", "c", "d", "e"};
+    for (int i = 0; i < 5; i++) om_value(&g, 12, outs[i], 1, "1,2");
+    n = om_node("DequantizeLinear", "", "w,s", "ws"), om_sub(&g, 1, &n);
+    n = om_node("DequantizeLinear", "", "w,t", "wt"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,ws", "a"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,wt", "b"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,u#T", "c"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,u", "d"), om_sub(&g, 1, &n);
+    n = om_node("MatMul", "", "x,u", "e"), om_sub(&g, 1, &n);
+    static const float want[5] = {4, 40, 0, 4, 4};
+    om_bytes           m = om_model(&g, 17);
+    om_import          k = import_given(&m, NULL, 0);
+    CHECK_SAY(!k.rc, "%s (%s)", k.err.msg, k.err.note[0]);
+    for (int i = 0; i < 5 && !k.rc; i++) {
+        ph_arena arena;
+        ph_array y;
+        ph_syms  none = {{0}};
+        float    x[2] = {1, 1};
+        ph_feed  feed = {"x", {.data = x, .dtype = PH_F32, .rank = 2, .dim = {1, 2}}};
+        CHECK(!ph_arena_open_growing(&arena, 1 << 14, NULL));
+        CHECK_SAY(!ph_graph_eval(k.g.graph, &none, &feed, 1, outs[i], &y, &kernels, &arena, &k.err), "%s",
+                  k.err.msg);
+        CHECK_SAY(fabsf(((float *)y.data)[0] - want[i]) < 1e-4f, "%s is %g, not %g", outs[i],
+                  (double)((float *)y.data)[0], (double)want[i]);
+        ph_arena_close(&arena);
+    }
+    /* d and e read one turned matrix. */
+    if (!k.rc) {
+        const ph_graph *r = k.g.graph;
+        CHECK(r->node[r->n_nodes - 1].in[1] == r->node[r->n_nodes - 2].in[1]);
+    }
+    done(&k);
+}
+
+/* A B of 4 bits read as 2 rows of 32 and as 1 of 64: the second is refused or its own, not the first. */
+void test_onnx_nbits_apart(void) {
+    static const int64_t b_dims[] = {2, 1, 16}, two[] = {2};
+    om_bytes             g = {.n = 0}, b = om_tensor("b", 2, 3, b_dims), s = om_tensor("s", 1, 1, two),
+             t = om_tensor("t", 1, 1, two);
+    uint8_t nines[32];
+    memset(nines, 0x99, sizeof nines);
+    om_data(&b, 9, nines, sizeof nines), om_sub(&g, 5, &b);
+    om_data(&s, 9, (const float[]){1, 1}, 8), om_sub(&g, 5, &s);
+    om_data(&t, 9, (const float[]){3, 3}, 8), om_sub(&g, 5, &t);
+    om_value(&g, 11, "x", 1, "1,32"), om_value(&g, 11, "z", 1, "1,64");
+    static const struct {
+        const char *in, *out;
+        int64_t     n, k;
+        float       want;
+    } rows[] = {{"x,b,s", "a", 2, 32, 32}, {"x,b,t", "c", 2, 32, 96}, {"z,b,t", "d", 1, 64, 192}};
+    for (int i = 0; i < 3; i++) {
+        om_bytes node = om_node("MatMulNBits", "com.microsoft", rows[i].in, rows[i].out);
+        om_number(&node, "N", rows[i].n), om_number(&node, "K", rows[i].k), om_number(&node, "bits", 4),
+            om_number(&node, "block_size", 32), om_sub(&g, 1, &node);
+        om_value(&g, 12, rows[i].out, 1, "?,?");
+    }
+    om_bytes m = om_model(&g, 17);
+    om_opset(&m, 8, "com.microsoft", 1);
+    om_import k = import_given(&m, NULL, 0);
+    CHECK_SAY(!k.rc, "%s (%s)", k.err.msg, k.err.note[0]);
+    for (int i = 0; i < 3 && !k.rc; i++) {
+        ph_arena arena;
+        ph_array y = {.dtype = PH_F32};
+        ph_syms  none = {{0}};
+        float    x[64];
+        for (int j = 0; j < 64; j++) x[j] = 1;
+        ph_feed feed = {i < 2 ? "x" : "z",
+                        {.data = x, .dtype = PH_F32, .rank = 2, .dim = {1, i < 2 ? 32 : 64}}};
+        CHECK(!ph_arena_open_growing(&arena, 1 << 14, NULL));
+        ph_rc rc = ph_graph_eval(k.g.graph, &none, &feed, 1, rows[i].out, &y, &kernels, &arena, &k.err);
+        CHECK_SAY(!rc && y.dim[1] == rows[i].n && fabsf(((float *)y.data)[0] - rows[i].want) < 1e-3f,
+                  "%s: %s, %g", rows[i].out, k.err.msg, rc ? 0 : (double)((float *)y.data)[0]);
+        ph_arena_close(&arena);
+    }
+    done(&k);
+}
+
+/* A chain of results of 256 KiB that depend on constants only: together they stop at the bound, and the nodes
+ * behind it stay nodes, to passes as well. */
+void test_onnx_folds_within_bounds(void) {
+    enum { LINKS = 300 };
+    om_bytes      g = {.n = 0}, n = om_node("Expand", "", "one,many", "v0");
+    const int64_t one = 1, many = 32768;
+    char          in[16] = "v0", out[16];
+    om_list(&g, "one", 1, &one), om_list(&g, "many", 1, &many);
+    om_value(&g, 11, "x", 7, "t"), om_value(&g, 12, "y", 7, "t");
+    om_sub(&g, 1, &n);
+    for (int i = 1; i <= LINKS; i++) {
+        snprintf(out, sizeof out, "v%d", i);
+        n = om_node("Neg", "", in, out), om_sub(&g, 1, &n);
+        memcpy(in, out, sizeof in);
+    }
+    n = om_node("Gather", "", "v300,x", "y"), om_sub(&g, 1, &n);
+    om_bytes  m = om_model(&g, 17);
+    om_import k = import_given(&m, NULL, 0);
+    CHECK_SAY(!k.rc, "%s (%s)", k.err.msg, k.err.note[0]);
+    if (!k.rc) {
+        ph_pass_env env = {.kernels = &kernels, .fold_bytes_max = 1 << 20};
+        size_t      left = k.g.graph->n_nodes;
+        CHECK_SAY(left > LINKS - PH_FOLDED_MAX / (256 << 10) && left < LINKS, "%zu nodes", left);
+        CHECK(!ph_passes_run(k.g.graph, &env, NULL, NULL));
+        CHECK_SAY(k.g.graph->n_nodes == left && k.g.graph->folded <= PH_FOLDED_MAX, "%zu nodes, %zu bytes",
+                  k.g.graph->n_nodes, k.g.graph->folded);
+    }
+    done(&k);
+}
+
+/* Attention of com.microsoft over x[1, 2, 2] and w[2, 3]: widths of q, k and v are a file's numbers. */
+void test_onnx_attention_widths(void) {
+    static const struct {
+        int64_t     sizes[3];
+        const char *word; /* NULL: sound */
+    } rows[] = {{{1, 1, 1}, NULL},
+                {{INT64_C(1) << 62, INT64_C(1) << 62, INT64_C(1) << 62}, "of a weight with 3 columns"},
+                {{INT64_MAX, 1, 1}, "of a weight with 3 columns"},
+                {{1, INT64_MAX, INT64_MAX}, "of a weight with 3 columns"},
+                {{1, 1, 2}, "1, 1, 2 of a weight with 3 columns"},
+                {{-1, 3, 1}, "of a weight with 3 columns"},
+                {{0, 0, 3}, "of a weight with 3 columns"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        om_bytes g = {.n = 0}, n = om_node("Attention", "com.microsoft", "x,w,b", "y"),
+                 w = om_tensor("w", 1, 2, (const int64_t[]){2, 3}),
+                 b = om_tensor("b", 1, 1, (const int64_t[]){3});
+        om_data(&w, 9, (const float[6]){0}, 24), om_sub(&g, 5, &w);
+        om_data(&b, 9, (const float[3]){0}, 12), om_sub(&g, 5, &b);
+        om_value(&g, 11, "x", 1, "1,2,2"), om_value(&g, 12, "y", 1, "1,2,1");
+        om_number(&n, "num_heads", 1), om_ints(&n, "qkv_hidden_sizes", 3, rows[i].sizes), om_sub(&g, 1, &n);
+        om_bytes m = om_model(&g, 17);
+        om_opset(&m, 8, "com.microsoft", 1);
+        if (rows[i].word) {
+            refuse(&m, PH_EMISMATCH, rows[i].word);
+            continue;
+        }
+        om_import k = import_given(&m, NULL, 0);
+        expect_shape(&k, "y", "[1, 2, 1]");
+        done(&k);
+    }
+    /* MultiHeadAttention whose bias is too short for query, key and value. */
+    om_bytes g = {.n = 0}, n = om_node("MultiHeadAttention", "com.microsoft", "x,x,x,b", "y"),
+             b = om_tensor("b", 1, 1, (const int64_t[]){5});
+    om_data(&b, 9, (const float[5]){0}, 20), om_sub(&g, 5, &b);
+    om_value(&g, 11, "x", 1, "1,2,2"), om_value(&g, 12, "y", 1, "1,2,2");
+    om_number(&n, "num_heads", 1), om_sub(&g, 1, &n);
+    om_bytes m = om_model(&g, 17);
+    om_opset(&m, 8, "com.microsoft", 1);
+    refuse(&m, PH_EMISMATCH, "2 columns from 4 on, of an array that has 5");
+}
+
+/* m is x[n] up to n/2: what would take two of it for n is not imported without given shapes. */
+static om_bytes of_half(void) {
+    om_bytes g = {.n = 0}, n = om_node("Shape", "", "x", "s");
+    om_value(&g, 11, "x", 1, "n"), om_value(&g, 12, "y", 1, "?");
+    om_list(&g, "0", 1, (const int64_t[]){0}), om_list(&g, "2", 1, (const int64_t[]){2});
+    om_sub(&g, 1, &n);
+    n = om_node("Div", "", "s,2", "h"), om_sub(&g, 1, &n);
+    n = om_node("Slice", "", "x,0,h,0", "m"), om_sub(&g, 1, &n);
+    return g;
+}
+
+static void expect_half(om_bytes g, const om_bytes *node, const char *want, const char *what) {
+    om_sub(&g, 1, node);
+    om_bytes  m = om_model(&g, 17);
+    om_import k = import_given(&m, NULL, 0);
+    CHECK_SAY(want || k.rc, "%s is reckoned", what);
+    if (want) expect_shape(&k, "y", want);
+    done(&k);
+}
+
+void test_onnx_floors_stay_floors(void) {
+    const int64_t zero = 0, one = 1;
+    om_bytes      g = of_half(), n = om_node("Concat", "", "m,m", "y");
+    om_number(&n, "axis", 0), expect_half(g, &n, NULL, "Concat");
+    n = om_node("Concat", "", "m,2f", "y"), om_number(&n, "axis", 0);
+    om_bytes two = om_tensor("2f", 1, 1, (const int64_t[]){2}), with = g;
+    om_data(&two, 9, (const float[]){0, 0}, 8), om_sub(&with, 5, &two),
+        expect_half(with, &n, "[2+A/2]", "Concat");
+    n = om_node("Tile", "", "m,2", "y"), expect_half(g, &n, NULL, "Tile");
+    with = g, om_list(&with, "1", 1, &one);
+    n = om_node("Tile", "", "m,1", "y"), expect_half(with, &n, "[A/2]", "Tile");
+    n = om_node("Relu", "", "m", "y"), expect_half(g, &n, "[A/2]", "Relu");
+    /* x [1, 4, 1, n] of which the last half goes to depth. */
+    g = (om_bytes){.n = 0};
+    om_value(&g, 11, "x", 1, "1,4,1,n"), om_value(&g, 12, "y", 1, "?,?,?,?");
+    om_list(&g, "0", 1, &zero), om_list(&g, "2", 1, (const int64_t[]){2}),
+        om_list(&g, "3", 1, (const int64_t[]){3});
+    n = om_node("Shape", "", "x", "s"), om_sub(&g, 1, &n);
+    n = om_node("Gather", "", "s,3", "w"), om_sub(&g, 1, &n);
+    n = om_node("Div", "", "w,2", "h"), om_sub(&g, 1, &n);
+    n = om_node("Slice", "", "x,0,h,3", "m"), om_sub(&g, 1, &n);
+    n = om_node("DepthToSpace", "", "m", "y"), om_number(&n, "blocksize", 2),
+    expect_half(g, &n, NULL, "DepthToSpace");
+    n = om_node("DepthToSpace", "", "m", "y"), om_number(&n, "blocksize", 1),
+    expect_half(g, &n, "[1, 4, 1, A/2]", "DepthToSpace");
 }

@@ -244,3 +244,36 @@ void test_pass_effects_stay(void) {
     CHECK(!ph_passes_run(g, &env, NULL, &err) && count_op(g, "CachedAttention") == 2);
     ph_graph_close(g);
 }
+
+/* Chains of copies: to an output, which the maker then writes itself, beside readers of every link, before
+ * and behind it; and equal nodes whose inputs become equal by that. */
+void test_pass_chains(void) {
+    ph_kernels kernels = gh_kernels();
+    float      before[ROWS * COLS], after[ROWS * COLS];
+    ph_graph  *g;
+    ph_err     err = {0};
+    CHECK(!ph_graph_open(&g, "chains", &err));
+    int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(2, GH_S(R), GH_D(COLS)));
+    int a = ph_graph_node(g, "Tanh", PH_IN(x), PH_NO_ATTRS, "a");
+    int early = ph_graph_node(g, "Neg", PH_IN(a), PH_NO_ATTRS, "early");
+    int b = ph_graph_node(g, "Identity", PH_IN(a), PH_NO_ATTRS, "b");
+    int c = ph_graph_node(g, "Copy", PH_IN(b), PH_NO_ATTRS, "c");
+    int out = ph_graph_node(g, "Identity", PH_IN(c), PH_NO_ATTRS, "out"); /* an output */
+    int d = ph_graph_node(g, "Identity", PH_IN(out), PH_NO_ATTRS, "d");
+    int late = ph_graph_node(g, "Neg", PH_IN(d), PH_NO_ATTRS, "late"); /* as early */
+    int sum = ph_graph_node(g, "Add", PH_IN(early, late), PH_NO_ATTRS, "sum");
+    sum = ph_graph_node(g, "Add", PH_IN(sum, b), PH_NO_ATTRS, "sum.b");
+    sum = ph_graph_node(g, "Add", PH_IN(sum, c), PH_NO_ATTRS, "sum.c");
+    ph_graph_output(g, out, "out");
+    ph_graph_output(g, sum, "y");
+    CHECK_SAY(!ph_graph_finish(g, &err), "%s", err.msg);
+    evaluate(g, "y", before);
+    ph_pass_env env = env_of(&kernels);
+    CHECK_SAY(!ph_passes_run(g, &env, NULL, &err), "%s", err.msg);
+    CHECK_SAY(g->n_nodes == 5 && !count_op(g, "Identity") && !count_op(g, "Copy") && count_op(g, "Neg") == 1,
+              "%zu nodes", g->n_nodes);
+    evaluate(g, "y", after);
+    CHECK(!memcmp(before, after, sizeof after));
+    evaluate(g, "out", after);
+    ph_graph_close(g);
+}

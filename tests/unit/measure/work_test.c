@@ -131,7 +131,7 @@ void test_work_cached(void) {
                                                        PH_INT("kv_num_heads", 2), PH_INT("window", window)),
                                               "y"),
                                 "y");
-                ph_work w = counted(g, &syms, (ph_work_how){.keys_before = before, .kv_item = 2});
+                ph_work w = counted(g, &syms, (ph_work_how){.meets.keys_before = before, .kv_item = 2});
                 double  pairs = pairs_of(n, before, window);
                 CHECK_SAY(w.f32_macs == pairs * 4 * 16, "n %d, before %d, window %d: %g, %g", n, before,
                           window, w.f32_macs, pairs * 4 * 16);
@@ -152,7 +152,7 @@ void test_work_segments(void) {
         g,
         ph_graph_node(g, "SegmentAttention", PH_IN(y, q, q, windows), PH_ATTRS(PH_INT("num_heads", 4)), "b"),
         "b");
-    ph_work w = counted(g, &syms, (ph_work_how){.segment_keys = 24, .window_keys = 6});
+    ph_work w = counted(g, &syms, (ph_work_how){.meets.segment_keys = 24, .meets.window_keys = 6});
     CHECK(w.f32_macs == 24 * 24 * 64 + 24 * 6 * 64);
 }
 
@@ -169,4 +169,67 @@ void test_segments_of_windows(void) {
     spec.packed.window = 0;
     ph_bench_segments(&spec, &l, &whole, &window);
     CHECK(window == 240);
+}
+
+static int floats_in(ph_graph *g, const char *name, int rank, int a, int b, int c, int d) {
+    return ph_graph_input(g, name, PH_F32,
+                          ph_shape_of(rank, ph_dim_of(a), ph_dim_of(b), ph_dim_of(c), ph_dim_of(d)));
+}
+
+/* Multimodal operators count what they are spelled out, and the engines' estimate reads the same count. */
+void test_work_multimodal(void) {
+    ph_syms   syms = {{[PH_SYM_R] = 5}};
+    ph_graph *g = open_graph();
+    int       w = weight(g, "w", PH_F32, 24, 8), x = floats_in(g, "x", 3, 1, 3, 8, 0),
+        z = floats_in(g, "z", 3, 1, 5, 8, 0);
+    ph_graph_output(g,
+                    ph_graph_node(g, "MultiModalAttention", PH_IN(w, -1, -1, -1, -1, -1, x, z),
+                                  PH_ATTRS(PH_INT("num_heads", 2)), "y"),
+                    "y");
+    CHECK(counted(g, &syms, (ph_work_how){0}).f32_macs == 3 * 64 * 8 + (64 + 64) * 8);
+
+    g = open_graph();
+    const unsigned char map[4] = {1, 0, 0, 0};
+    int met = ph_graph_constant(g, "map", PH_BOOL, ph_shape_of(2, ph_dim_of(2), ph_dim_of(2)), map);
+    ph_graph_output(g,
+                    ph_graph_node(g, "SparseAttention",
+                                  PH_IN(floats_in(g, "q", 4, 1, 1, 16, 4), floats_in(g, "k", 4, 1, 1, 4, 16),
+                                        floats_in(g, "v", 4, 1, 1, 16, 4), met),
+                                  PH_NO_ATTRS, "y"),
+                    "y");
+    CHECK(counted(g, &syms, (ph_work_how){0}).f32_macs == (64 + 64) * 16 / 4);
+
+    g = open_graph();
+    int ids = ph_graph_input(g, "ids", PH_I32, ph_shape_of(1, ph_dim_sym(PH_SYM_R)));
+    ph_graph_output(g,
+                    ph_graph_node(g, "AdapterDispatch",
+                                  PH_IN(rows_in(g, "base", 7), rows_in(g, "x", 64), ids,
+                                        weight(g, "a", PH_F32, 4, 64), weight(g, "b", PH_F32, 7, 4)),
+                                  PH_NO_ATTRS, "y"),
+                    "y");
+    CHECK(counted(g, &syms, (ph_work_how){0}).f32_macs == (5 * 64 + 5 * 7) * 4);
+
+    for (size_t i = 0; i < ph_op_count(); i++) {
+        const ph_op *op = ph_op_at(i);
+        CHECK_SAY(!op->is_product || op->macs || !strcmp(op->name, "Einsum"), "%s counts nothing", op->name);
+    }
+}
+
+void test_work_is_estimated(void) {
+    double us[2];
+    for (int i = 0; i < 2; i++) { /* the same bytes; 4096 queries meet themselves, or segments of it */
+        const ph_syms syms = {{[PH_SYM_N] = 4096}};
+        ph_graph     *g = open_graph();
+        ph_shape      s = ph_shape_of(2, ph_dim_sym(PH_SYM_N), ph_dim_of(32));
+        int           q = ph_graph_input(g, "q", PH_F32, s),
+            rows = ph_graph_input(g, "segments", PH_I32, ph_shape_of(2, ph_dim_sym(PH_SYM_N), ph_dim_of(2)));
+        int y = i ? ph_graph_node(g, "SegmentAttention", PH_IN(q, q, q, rows),
+                                  PH_ATTRS(PH_INT("num_heads", 4)), "y")
+                  : ph_graph_node(g, "Add", PH_IN(q, q), PH_NO_ATTRS, "y");
+        ph_graph_output(g, y, "y");
+        CHECK(!ph_graph_finish(g, NULL));
+        us[i] = ph_engine_estimate_us(g, &syms, 1);
+        ph_graph_close(g);
+    }
+    CHECK_SAY(us[1] > 10 * us[0], "%g and %g us", us[1], us[0]);
 }
