@@ -39,6 +39,11 @@ static uint64_t mix_attr(uint64_t h, const ph_attr *a) {
     case PH_ATTR_FLOATS:
         for (size_t i = 0; i < a->n; i++) h = mix_float(h, a->floats[i]);
         return h;
+    case PH_ATTR_TEXTS:
+        for (size_t i = 0; i < a->n; i++) h = mix_text(h, a->texts[i]);
+        return h;
+    case PH_ATTR_TENSOR:
+        return mix(h, a->tensor->n_bytes); /* pure operators of plug-ins are few */
     }
     return h;
 }
