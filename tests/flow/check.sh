@@ -76,7 +76,7 @@ h=tests/golden/onnx/hostile
 expect 0 '^deployable' "a quotient that does not fit" $P check $h/quotient.onnx
 expect 0 '^deployable' "sums that do not fit" $P check $h/sums.onnx
 expect 1 'qkv_hidden_sizes .* of a weight with 3 columns' "widths of nobody" $P check $h/widths.onnx
-expect 1 'there is no operator Foo of domain d"' "an operator whose name ends another's" $P check --json $h/suffix.onnx
+expect 1 'there is no operator Foo of domain d:' "an operator whose name ends another's" $P check --json $h/suffix.onnx
 expect 0 '"bad.+":1,"good":1' "a domain that is no UTF-8" $P check --json $h/domain.onnx
 expect 0 '"bad.+":1,"good":1' "the same in inspect" $P inspect --json $h/domain.onnx
 expect 0 'note +and [0-9]+ more' "more notes than are kept" $P check $h/notes.onnx
