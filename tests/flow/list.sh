@@ -123,6 +123,9 @@ ok "another way" refused 2 "--pipeline takes serial, double or auto, not 'both'"
 ok "without a list" refused 2 "are for a --list" -p x --pipeline serial
 ok "threads without a list" refused 2 "are for a --list" -p x --see-threads 1
 ok "no threads" refused 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
+for how in double auto; do
+    ok "$how: more see than there are" refused 2 "5 of 2 threads are to see (--see-threads, --threads): at most 1" --list "$D/q" --pipeline $how -t 2 --see-threads 5
+done
 
 # ---- an interrupt, when the second answer has begun to come
 for ((i = 0; i < 6; i++)); do echo '{"prompt": "describe", "image": "examples/panel1.png"}'; done > "$D/q"
