@@ -1,6 +1,7 @@
 /* err.c - the table of failures and the two ways to write one down. */
 #include "base/err.h"
 
+#include "base/locale.h"
 #include "base/printable.h"
 
 #include <stdarg.h>
@@ -24,7 +25,7 @@ static void write_text(char *out, size_t size, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
 static void write_text(char *out, size_t size, const char *fmt, va_list ap) {
     char text[2 * sizeof((ph_err *)0)->msg];
-    if (vsnprintf(text, sizeof text, fmt, ap) < 0) text[0] = 0;
+    if (ph_plain_vprint(text, sizeof text, fmt, ap) < 0) text[0] = 0;
     ph_printable(out, size, text, strlen(text));
 }
 

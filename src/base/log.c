@@ -5,6 +5,8 @@
  */
 #include "base/log.h"
 
+#include "base/locale.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,7 +15,7 @@ void ph_log_say(const ph_log *log, ph_log_level level, const char *fmt, ...) {
     va_list ap;
     if (!log || !log->write || level > log->most) return;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    ph_plain_vprint(line, sizeof line, fmt, ap);
     va_end(ap);
     for (char *p = line; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';

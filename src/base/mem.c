@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -58,6 +59,15 @@ int ph_mem_read(ph_mem *out) {
 size_t ph_mem_resident(void) {
     ph_mem m;
     return ph_mem_read(&m) ? m.rss : 0;
+}
+
+ph_heap ph_mem_heap(void) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+    struct mallinfo2 m = mallinfo2();
+    return (ph_heap){.used = m.uordblks + m.hblkhd, .free = m.fordblks, .system = m.arena + m.hblkhd};
+#else
+    return (ph_heap){0};
+#endif
 }
 
 /* The factor that a unit's letters stand for; 0: no such unit.  Letter case is ignored. */

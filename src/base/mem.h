@@ -31,6 +31,13 @@ typedef struct ph_mem {
 int    ph_mem_read(ph_mem *out); /* 0 when /proc/self/status cannot be read: *out is zeroed */
 size_t ph_mem_resident(void);    /* VmRSS alone; 0 when it cannot be read */
 
+/* What malloc holds; all 0 where it does not say (under a sanitizer, or before glibc 2.33). */
+typedef struct ph_heap {
+    size_t used, free; /* bytes handed out; given back to it, and at hand */
+    size_t system;     /* that it has from the system: both */
+} ph_heap;
+ph_heap ph_mem_heap(void);
+
 /* Bytes that could be had without swapping (MemAvailable); 0 when that cannot be read. */
 size_t ph_mem_available(void);
 

@@ -229,6 +229,9 @@ ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err) {
         int         n_name = (int)(n - (size_t)(name - at));
         if (n_name <= 0 || (at[n] && !at[n + 1]))
             return PH_FAIL(err, PH_EUSAGE, "--engine '%s': a name is missing", text);
+        if (n_name >= PH_CLI_ENGINE)
+            return PH_FAIL(err, PH_EUSAGE, "--engine: a name of %d bytes: '%.32s...'; at most %d are one",
+                           n_name, name, PH_CLI_ENGINE - 1);
         if (to) snprintf(to, PH_CLI_ENGINE, "%.*s", n_name, name);
         if (!to) snprintf(out->vision, PH_CLI_ENGINE, "%.*s", n_name, name);
         if (!to) snprintf(out->language, PH_CLI_ENGINE, "%.*s", n_name, name);

@@ -273,11 +273,12 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          PH_OPTION_TEXT, &j.list},
         {"--pipeline", 0, "HOW",
          "of a list: serial, double (a picture is seen while the answer before is said), deep (and the next "
-         "one "
-         "decoded), or auto (default): double where it is faster, measured",
+         "one decoded), or auto (default): double where it is faster, measured; each side of double has a "
+         "thread at least, so of -t 1 there are two",
          PH_OPTION_TEXT, &j.pipeline},
         {"--see-threads", 0, "N",
-         "of a list with double: of --threads, those that see; default: by the time they take",
+         "of a list with double: of --threads, those that see, fewer than all; default: by the time they "
+         "take",
          PH_OPTION_INT(1, PH_CLI_THREADS_MAX), &j.cli.session.see_threads},
         {"--bandwidth", 0, "SIZE",
          "of a list: what the memory gives a second (6.4GB); the first questions tell how many sides it "

@@ -57,7 +57,7 @@ enum {
     PH_CLI_SECONDS_MAX = 24 * 3600
 };
 /* The parts of --engine, by name; "": not named. */
-enum { PH_CLI_ENGINE = 32 };
+enum { PH_CLI_ENGINE = PH_ENGINE_NAME };
 typedef struct ph_cli_parts {
     char vision[PH_CLI_ENGINE], bridge[PH_CLI_ENGINE], embed[PH_CLI_ENGINE], language[PH_CLI_ENGINE];
 } ph_cli_parts;

@@ -9,6 +9,9 @@ typedef enum ph_engine_class {
     PH_N_ENGINE_CLASSES
 } ph_engine_class;
 
+/* An engine's name, with a device's behind it: "ort:NvTensorRTRTXExecutionProvider:gpu"; with the zero. */
+enum { PH_ENGINE_NAME = 80 };
+
 const char *ph_engine_class_name(ph_engine_class c); /* "cpu", "gpu", "npu" */
 
 #endif

@@ -17,6 +17,7 @@
 #ifndef PH_ENGINE_COSTS_H
 #define PH_ENGINE_COSTS_H
 
+#include "engine/class.h"
 #include "graph/graph.h"
 
 enum { PH_COSTS_VERSION = 1, PH_COSTS_MAX = 64, PH_COST_KINDS_MAX = 512, PH_COSTS_BYTES_MAX = 1 << 20 };
@@ -40,7 +41,7 @@ const char *ph_cost_stage_name(ph_cost_stage s); /* "see" */
 
 typedef struct ph_cost {
     ph_cost_stage stage;
-    char          engine[32], release[48];
+    char          engine[PH_ENGINE_NAME], release[48];
     size_t        holds; /* bytes that the engine holds itself, whatever it runs (ph_engine_def.holds) */
     ph_syms       sizes;
     double        us, least, most; /* median and range of the rounds */
@@ -48,7 +49,7 @@ typedef struct ph_cost {
 
 typedef struct ph_cost_kind { /* of an engine's steps or operators */
     ph_cost_stage stage;
-    char          engine[32], kind[48];
+    char          engine[PH_ENGINE_NAME], kind[48];
     double        us, runs; /* together, in one question */
 } ph_cost_kind;
 

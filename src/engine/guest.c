@@ -102,6 +102,7 @@ static ph_rc list_ports(ph_guest *p, const ph_compile *how, ph_err *err) {
 
 ph_rc ph_guest_begin(ph_guest *p, ph_engine *e, const ph_graph *graph, const ph_compile *how, ph_err *err) {
     p->base = (ph_program){.engine = e, .graph = graph, .max = how->max};
+    pthread_mutex_init(&p->lock, NULL);
     PH_TRY(check_states(graph, e->def->name, err));
     PH_TRY(check_operators(graph, e->def->name, err));
     PH_TRY(keep_taps(p, how, err));
@@ -199,27 +200,98 @@ static ph_rc reckon(const ph_guest *p, const ph_syms *syms, size_t *out, ph_err 
     return rc;
 }
 
-ph_rc ph_guest_scratch(const ph_guest *p, const ph_syms *syms, size_t *out, int *is_estimate, ph_err *err) {
-    size_t n = p->n_seen < PH_GUEST_SHAPES ? p->n_seen : PH_GUEST_SHAPES;
-    *is_estimate = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!memcmp(&p->seen[i].syms, syms, sizeof *syms)) {
-            *out = p->seen[i].bytes;
-            return PH_OK;
-        }
-    *is_estimate = 1;
-    return reckon(p, syms, out, err);
+/* ---- what is whose ---- */
+
+/* Who would be alone goes first: where many run, it would else wait for ever. */
+static pthread_rwlock_t at_work = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+void ph_guest_work_begin(int is_alone) {
+    if (is_alone)
+        pthread_rwlock_wrlock(&at_work);
+    else
+        pthread_rwlock_rdlock(&at_work);
 }
 
-void ph_guest_saw(ph_guest *p, const ph_syms *syms, size_t bytes) {
-    for (size_t i = 0; i < PH_GUEST_SHAPES && i < p->n_seen; i++) {
-        if (memcmp(&p->seen[i].syms, syms, sizeof *syms)) continue;
-        if (bytes > p->seen[i].bytes) p->seen[i].bytes = bytes;
-        return;
+void ph_guest_work_end(void) {
+    pthread_rwlock_unlock(&at_work);
+}
+
+ph_footing ph_guest_footing(void) {
+    ph_footing f;
+    ph_mem_read(&f.mem);
+    f.heap = ph_mem_heap();
+    return f;
+}
+
+static size_t growth(size_t before, size_t after) {
+    return after > before ? after - before : 0;
+}
+
+static size_t lesser(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* No more than was free in the heap, and came to it. */
+size_t ph_guest_touched(const ph_footing *before, const ph_footing *after) {
+    size_t anon = growth(before->mem.rss_anon, after->mem.rss_anon);
+    if (!before->heap.system) return anon;
+    return lesser(anon, before->heap.free + growth(before->heap.system, after->heap.system));
+}
+
+size_t ph_guest_kept(const ph_footing *before, const ph_footing *after) {
+    size_t anon = growth(before->mem.rss_anon, after->mem.rss_anon);
+    return before->heap.system ? lesser(anon, growth(before->heap.used, after->heap.used)) : anon;
+}
+
+/* ---- what it held, measured ---- */
+
+static void lock(const ph_guest *p) {
+    pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&p->lock);
+}
+
+static void unlock(const ph_guest *p) {
+    pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&p->lock);
+}
+
+/* Of the shape's figures, the place; n_seen: there are none.  Under the lock. */
+static size_t place_seen(const ph_guest *p, const ph_syms *syms) {
+    for (size_t i = 0; i < PH_GUEST_SHAPES && i < p->n_seen; i++)
+        if (!memcmp(&p->seen[i].syms, syms, sizeof *syms)) return i;
+    return p->n_seen;
+}
+
+size_t ph_guest_times_seen(const ph_guest *p, const ph_syms *syms) {
+    lock(p);
+    size_t at = place_seen(p, syms), times = at < p->n_seen ? p->seen[at].times : 0;
+    unlock(p);
+    return times;
+}
+
+void ph_guest_saw(ph_guest *p, const ph_syms *syms, size_t bytes, size_t stays) {
+    lock(p);
+    size_t at = place_seen(p, syms), all = p->kept + bytes;
+    if (at == p->n_seen) {
+        at = p->n_seen++ % PH_GUEST_SHAPES;
+        p->seen[at].syms = *syms;
+        p->seen[at].bytes = p->seen[at].times = 0;
     }
-    size_t at = p->n_seen++ % PH_GUEST_SHAPES;
-    p->seen[at].syms = *syms;
-    p->seen[at].bytes = bytes;
+    if (all > p->seen[at].bytes) p->seen[at].bytes = all;
+    p->seen[at].times++;
+    p->kept += stays;
+    unlock(p);
+}
+
+/* What a run of this shape holds beyond what stands: as it was measured, or *is_estimate; and what stays of
+ * all. */
+static ph_rc scratch_of(const ph_guest *p, const ph_syms *syms, size_t *run, size_t *kept, int *is_estimate,
+                        ph_err *err) {
+    lock(p);
+    size_t at = place_seen(p, syms);
+    *is_estimate = at == p->n_seen;
+    *kept = p->kept;
+    if (!*is_estimate) *run = p->seen[at].bytes;
+    unlock(p);
+    return *is_estimate ? reckon(p, syms, run, err) : PH_OK;
 }
 
 /* ---- the plan's part ---- */
@@ -245,16 +317,16 @@ static ph_rc place(const ph_guest *p, const ph_syms *syms, ph_port *port, size_t
 ph_rc ph_guest_need(const ph_program *program, const ph_syms *syms, ph_need *out, size_t *scratch,
                     ph_err *err) {
     const ph_guest *p = (const ph_guest *)program;
-    size_t          total[2], run = 0;
+    size_t          total[2], run = 0, kept = 0;
     int             is_estimate = 0;
     PH_TRY(ph_engine_within(program->graph, syms, &program->max, "compiled", err));
     PH_TRY(place(p, syms, NULL, total, err));
-    PH_TRY(ph_guest_scratch(p, syms, &run, &is_estimate, err));
+    PH_TRY(scratch_of(p, syms, &run, &kept, &is_estimate, err));
     *out = (ph_need){.input = total[0],
                      .activations = total[1],
-                     .engine = p->fixed + (run > p->kept ? run : p->kept),
+                     .engine = p->fixed + (run > kept ? run : kept),
                      .weights = p->weights.weights + p->weights.table,
-                     .standing = p->fixed + p->kept,
+                     .standing = p->fixed + kept,
                      .opening = p->opening,
                      .is_estimate = is_estimate};
     *scratch = total[0] + total[1];

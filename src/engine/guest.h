@@ -10,8 +10,11 @@
 #ifndef PH_ENGINE_GUEST_H
 #define PH_ENGINE_GUEST_H
 
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "graph/onnx/onnx_out.h"
+
+#include <pthread.h>
 
 /* An input or output of a program. */
 typedef struct ph_port {
@@ -38,10 +41,13 @@ typedef struct ph_guest { /* a ph_program; first member of each such engine's ow
     ph_need  weights; /* the graph's constants */
     size_t   fixed;   /* engine bytes that stand whatever the sizes */
     size_t   opening; /* that it held beside them while the model was opened */
-    size_t   kept;    /* that runs so far left behind for the next ones; 0 where they give all back */
+    /* Figures of runs: one thread runs, another asks what is needed; under the lock. */
+    pthread_mutex_t lock;
+    size_t          kept; /* that runs so far left behind for the next ones; 0 where they give all back */
     struct {
         ph_syms syms;
         size_t  bytes; /* that a run held at most beyond what stands */
+        size_t  times; /* measured */
     } seen[PH_GUEST_SHAPES];
     size_t  n_seen; /* ever; the newest PH_GUEST_SHAPES are kept */
     ph_syms bound;
@@ -73,6 +79,26 @@ void *ph_guest_buffer(const ph_program *p, int value);
 ph_rc ph_guest_lend(ph_program *p, int value, void *data, ph_err *err);
 void  ph_guest_reset(ph_program *p); /* a run that was given up left nothing behind */
 
+/* ---- what is whose ---- */
+
+/* Such parts are run and closed side by side, whichever library and session they are of; one that is opened,
+ * or whose run is measured, is at it alone, and waits for the others: what the process grows by is its own
+ * then, as far as they are concerned.  Not twice in one thread. */
+void ph_guest_work_begin(int is_alone);
+void ph_guest_work_end(void);
+
+/* Where the process stands: its pages, and what malloc holds. */
+typedef struct ph_footing {
+    ph_mem  mem;
+    ph_heap heap;
+} ph_footing;
+ph_footing ph_guest_footing(void);
+/* Bytes since then that are the library's: it has them from malloc.  What the rest of the process touches
+ * meanwhile (weights that are mapped, scratch, cache) is none of the heap, and not counted.  touched: at
+ * most, free again or not; kept: not given back. */
+size_t ph_guest_touched(const ph_footing *before, const ph_footing *after);
+size_t ph_guest_kept(const ph_footing *before, const ph_footing *after);
+
 /* ---- a run ---- */
 
 /* It is bound, for at least these sizes.  Errors: PH_EUSAGE, PH_ELIMIT. */
@@ -83,9 +109,11 @@ ph_rc ph_guest_ready(const ph_guest *g, const ph_syms *syms, ph_err *err);
 ph_rc ph_guest_shape(const ph_guest *g, ph_port *port, const ph_syms *syms, int64_t dim[PH_RANK_MAX],
                      size_t *bytes, int *is_new, ph_err *err);
 void  ph_guest_told(ph_port *port, const int64_t dim[PH_RANK_MAX]);
-/* What a run of this shape holds beyond what stands: as it was measured, or *is_estimate. */
-ph_rc ph_guest_scratch(const ph_guest *g, const ph_syms *syms, size_t *out, int *is_estimate, ph_err *err);
-void  ph_guest_saw(ph_guest *g, const ph_syms *syms, size_t bytes); /* of several runs, the most */
-void  ph_guest_show_taps(const ph_guest *g, const ph_syms *syms);
+/* How many runs of this shape were measured; those of the newest PH_GUEST_SHAPES are known. */
+size_t ph_guest_times_seen(const ph_guest *g, const ph_syms *syms);
+/* One more was: it held `bytes` at most beyond what stood before it, and left `stays` behind.  Of several,
+ * the most counts. */
+void ph_guest_saw(ph_guest *g, const ph_syms *syms, size_t bytes, size_t stays);
+void ph_guest_show_taps(const ph_guest *g, const ph_syms *syms);
 
 #endif

@@ -69,6 +69,11 @@ void ph_library_note_path(char path[PH_LIBRARY_PATH], const void *of) {
 
 enum { PLACE_MAX = 4096 };
 
+/* ".1.27.0" and no ".1.27.0.sig". */
+static int is_version(const char *tail) {
+    return *tail == '.' && !tail[strspn(tail, ".0123456789")];
+}
+
 /* In a folder: the file, or that with the greatest version behind its name ("libxyz.so.1.2").  Where there is
  * neither, *path is what should have been there. */
 static void file_in(const ph_library *l, const char *folder, char path[PLACE_MAX]) {
@@ -78,7 +83,8 @@ static void file_in(const ph_library *l, const char *folder, char path[PLACE_MAX
     if (ph_path_is_file(path)) return;
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (!strncmp(e->d_name, l->file, n) && e->d_name[n] == '.' && strcmp(e->d_name, best) > 0)
+        if (!strncmp(e->d_name, l->file, n) && is_version(e->d_name + n) &&
+            strverscmp(e->d_name, best) > 0) /* 1.27 is after 1.9 */
             snprintf(best, sizeof best, "%s", e->d_name);
     if (d) closedir(d);
     if (*best) snprintf(path, PLACE_MAX, "%s/%s", folder, best);

@@ -7,6 +7,7 @@
  */
 #include "engine/route.h"
 
+#include "base/locale.h"
 #include "graph/op.h"
 
 #include <stdarg.h>
@@ -167,7 +168,7 @@ static void add(char out[PH_ROUTE_TEXT], const char *fmt, ...) {
     size_t  n = strlen(out);
     va_list more;
     va_start(more, fmt);
-    vsnprintf(out + n, PH_ROUTE_TEXT - n, fmt, more);
+    ph_plain_vprint(out + n, PH_ROUTE_TEXT - n, fmt, more);
     va_end(more);
 }
 

@@ -23,7 +23,7 @@ enum {
     PH_ROUTE_ENGINES = 8,
     PH_ROUTE_NPU_NODES = 512,        /* at most */
     PH_ROUTE_GPU_ELEMENTS = 1000000, /* more than */
-    PH_ROUTE_NAME = 32,
+    PH_ROUTE_NAME = PH_ENGINE_NAME,
     PH_ROUTE_TEXT = 200
 };
 

@@ -37,7 +37,7 @@ typedef struct ph_session_options {
                       * workers      and scratch of its own, and the plan counts as many features; 0: none, one after
                       * the other */
     int see_threads; /* with `beside`, of `threads`: those that see; 0: half of them.  Each side has one at
-                        least */
+                        least, so of one thread there are two */
     int ahead;     /* 1: the next question's pictures are decoded and prepared by a thread of its own, one of
                     * `threads`; the plan counts one more picture on its way */
     int context;   /* tokens a sequence; 0: the smaller of the model's own and 4096 */
@@ -100,6 +100,8 @@ ph_rc ph_session_plan_route(const ph_model *m, const ph_session_options *o, ph_p
 /* Errors: PH_EUSAGE an option out of range or an unknown engine; PH_EMACHINE; PH_ENOMEM; PH_EBUDGET no
  * placement fits; those of a file of measured times. */
 ph_rc ph_session_open(ph_session **s, const ph_model *m, const ph_session_options *o, ph_err *err);
+/* Do threads, those that see among them, leave one that answers?  Errors: PH_EUSAGE. */
+ph_rc ph_session_check_threads(const ph_session_options *o, ph_err *err);
 void  ph_session_close(ph_session *s);
 
 const ph_plan *ph_session_plan_of(const ph_session *s);

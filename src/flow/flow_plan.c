@@ -60,13 +60,15 @@ typedef struct copies {
     size_t embed_engine, embed_weights; /* of these, the part's that makes rows of ids */
 } copies;
 
-/* What engines hold themselves, each once, however many parts it runs; and what is left of others. */
+/* What engines hold themselves, each once, however many parts it runs and however many crews and devices it
+ * has: their libraries.  And what is left of others. */
 static size_t engines_own(const ph_session *s) {
     size_t own = s->left_bytes;
     for (int i = 0; i < PH_N_PARTS; i++) {
         const ph_engine *e = s->part[i].program ? s->part[i].engine : NULL;
         int              is_new = e && e->def->holds;
-        for (int k = 0; k < i && is_new; k++) is_new = !s->part[k].program || s->part[k].engine != e;
+        for (int k = 0; k < i && is_new; k++)
+            is_new = !s->part[k].program || s->part[k].engine->def != e->def;
         if (is_new) own += e->def->holds(e);
     }
     return own;

@@ -219,7 +219,7 @@ static ph_rc list_devices(placing *p, ph_err *err) {
             return rc;
         }
         for (size_t i = 0; !rc && p->def[e]->device_at(p->engine[e], i, device, sizeof device); i++)
-            if ((size_t)snprintf(name, sizeof name, "%s:%.24s", p->def[e]->name, device) < sizeof name)
+            if ((size_t)snprintf(name, sizeof name, "%s:%s", p->def[e]->name, device) < sizeof name)
                 place_of(p, name);
     }
     return PH_OK;

@@ -43,10 +43,20 @@ static int working(const ph_session_options *h) {
     return h->threads - h->ahead > 0 ? h->threads - h->ahead : 1;
 }
 
+ph_rc ph_session_check_threads(const ph_session_options *o, ph_err *err) {
+    int all = or_else(o->threads, ph_cpu_count()), work = o->ahead > 0 && all > 1 ? all - 1 : all;
+    int most = work > 1 ? work - 1 : 1;
+    if (o->see_threads <= most) return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE,
+                   "%d of %d thread%s are to see (--see-threads, --threads): at most %d, the rest answers%s",
+                   o->see_threads, all, all == 1 ? "" : "s", most, work < all ? ", and one decodes" : "");
+}
+
 static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     ph_session_options *h = &s->how;
     int                 own = s->model->spec.text.context;
     *h = o ? *o : (ph_session_options){0};
+    PH_TRY(ph_session_check_threads(h, err));
     h->threads = or_else(h->threads, ph_cpu_count());
     h->context = or_else(h->context, own < 4096 ? own : 4096);
     h->sequences = or_else(h->sequences, 1);
@@ -56,7 +66,6 @@ static ph_rc resolve(ph_session *s, const ph_session_options *o, ph_err *err) {
     if (h->beside > PH_PEERS_MAX)
         return PH_FAIL(err, PH_EUSAGE, "%d turns beside each other; at most %d", h->beside, PH_PEERS_MAX);
     h->see_threads = or_else(h->see_threads, working(h) / 2);
-    if (h->see_threads >= working(h)) h->see_threads = working(h) - 1;
     if (h->see_threads < 1) h->see_threads = 1;
     h->chunk = or_else(h->chunk, 512);
     h->tiles = or_else(h->tiles, 4);

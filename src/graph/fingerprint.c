@@ -3,6 +3,8 @@
  */
 #include "graph/op.h"
 
+#include "base/locale.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -24,7 +26,7 @@ static void add_int(XXH3_state_t *s, int64_t x) {
 
 static void add_real(XXH3_state_t *s, double x) {
     char text[40];
-    snprintf(text, sizeof text, "%.17g", x);
+    ph_plain_print(text, sizeof text, "%.17g", x);
     add_text(s, text);
 }
 

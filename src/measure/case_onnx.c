@@ -6,6 +6,8 @@
  */
 #include "measure/onnx_guest.h"
 
+#include "base/locale.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +52,7 @@ static double tolerance_of(const ph_json *item) {
     if (ph_json_text_or(item, "tolerance", "", &text, NULL)) return 0;
     for (const char *p = text; *p; p++)
         if (*p >= '0' && *p <= '9') {
-            x = strtod(p, NULL);
+            x = ph_plain_double(p, NULL);
             break;
         }
     return x;

@@ -2,6 +2,7 @@
 #include "measure/memory_peak.h"
 
 #include "base/file.h"
+#include "base/locale.h"
 #include "base/mem.h"
 #include "formats/produce.h"
 
@@ -60,7 +61,7 @@ static void put(const pen *to, const char *fmt, ...) {
     char    text[512];
     va_list more;
     va_start(more, fmt);
-    int n = vsnprintf(text, sizeof text, fmt, more);
+    int n = ph_plain_vprint(text, sizeof text, fmt, more);
     va_end(more);
     if (n > 0) to->write(to->arg, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }

@@ -65,7 +65,7 @@ static ph_rc load_model(model *m, ph_report *r, const ph_onnx_case *c, ph_err *e
     PH_TRY(list(&m->onnx, m->onnx.input, m->onnx.n_inputs, m->in, m->in_type, &m->n_in, err));
     PH_TRY(list(&m->onnx, m->onnx.output, m->onnx.n_outputs, m->out, m->out_type, &m->n_out, err));
     const ph_openvino_source s = {
-        .name = c->path, .in = m->in, .n_in = m->n_in, .out = m->out, .n_out = m->n_out};
+        .path = c->path, .in = m->in, .n_in = m->n_in, .out = m->out, .n_out = m->n_out};
     return ph_openvino_model_open(&m->opened, r->library, &s, err);
 }
 

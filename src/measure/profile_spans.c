@@ -84,13 +84,15 @@ static int event(FILE *to, const ph_span *s, uint64_t first, int is_last) {
     int  stage = ph_bench_is_stage(s->name);
     char name[64];
     name_of(s, name);
-    return fprintf(
-               to,
-               "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
-               "\"args\":{\"n\":%llu,\"thread\":%d}}%s\n",
-               name, stage ? "stage" : "step", stage ? 1 : 2, (double)(s->begin_ns - first) / 1e3,
-               (double)(s->end_ns - s->begin_ns) / 1e3, (unsigned long long)s->arg, s->thread,
-               is_last ? "" : ",") < 0;
+    /* Microseconds; from whole numbers, so that the point is one wherever this runs. */
+    uint64_t begin = s->begin_ns - first, took = s->end_ns - s->begin_ns;
+    return fprintf(to,
+                   "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%llu.%03u,"
+                   "\"dur\":%llu.%03u,"
+                   "\"args\":{\"n\":%llu,\"thread\":%d}}%s\n",
+                   name, stage ? "stage" : "step", stage ? 1 : 2, (unsigned long long)(begin / 1000),
+                   (unsigned)(begin % 1000), (unsigned long long)(took / 1000), (unsigned)(took % 1000),
+                   (unsigned long long)s->arg, s->thread, is_last ? "" : ",") < 0;
 }
 
 static const char head[] =

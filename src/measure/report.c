@@ -1,6 +1,8 @@
 /* report.c - what a case found: figures against tolerances, the worst of them, the first that failed. */
 #include "measure/case.h"
 
+#include "base/locale.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +14,7 @@ int ph_case_begin(ph_report *r, const char *name, ...) {
     char    whole[1024];
     va_list ap;
     va_start(ap, name);
-    vsnprintf(r->name, sizeof r->name, name, ap);
+    ph_plain_vprint(r->name, sizeof r->name, name, ap);
     va_end(ap);
     r->verdict = PH_VERDICT_OK;
     r->reason[0] = r->notes[0] = r->worst[0] = 0;
@@ -28,7 +30,7 @@ __attribute__((format(printf, 3, 0))) static void append(char *to, size_t size, 
     size_t n = strlen(to);
     if (n + 8 > size) return;
     if (n) n += (size_t)snprintf(to + n, size - n, "; ");
-    vsnprintf(to + n, size - n, fmt, ap);
+    ph_plain_vprint(to + n, size - n, fmt, ap);
 }
 
 void ph_case_skip(ph_report *r, const char *why, ...) {
@@ -58,7 +60,7 @@ void ph_figure(ph_report *r, double value, double tolerance, const char *what, .
     char    name[sizeof r->worst];
     va_list ap;
     va_start(ap, what);
-    vsnprintf(name, sizeof name, what, ap);
+    ph_plain_vprint(name, sizeof name, what, ap);
     va_end(ap);
     int    is_within = value <= tolerance; /* false for NaN */
     double share = is_within && value <= 0 ? 0 : tolerance > 0 ? value / tolerance : (double)INFINITY;

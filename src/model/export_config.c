@@ -6,6 +6,8 @@
  */
 #include "model/export.h"
 
+#include "base/locale.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +29,10 @@ void ph_export_set_text(json_t *o, const char *name, const char *v) {
 static json_t *real(double v) {
     char text[40];
     for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (!(fabsf(strtof(text, NULL) - (float)v) > 0)) break;
+        ph_plain_print(text, sizeof text, "%.*g", digits, v);
+        if (!(fabsf(ph_plain_float(text, NULL) - (float)v) > 0)) break;
     }
-    return json_real(strtod(text, NULL));
+    return json_real(ph_plain_double(text, NULL));
 }
 
 void ph_export_set_real(json_t *o, const char *name, double v) {

@@ -2,6 +2,7 @@
 #include "sched/many.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -55,7 +56,8 @@ typedef struct leg {
     uint64_t                 last_ns;       /* when the newest was done */
     const price             *serial;        /* of a double leg that is tried: what it is held to; or NULL */
     atomic_int               must_end;
-    int                      is_over; /* next() had no more, or done() ended it */
+    int is_open; /* a session, and a pipeline over it: from here on it asks for questions */
+    int is_over; /* next() had no more, or done() ended it */
 } leg;
 
 static double sum_ms(const ph_answer *a, ph_stage from, ph_stage to) {
@@ -139,6 +141,7 @@ static ph_rc run_leg(leg *l, ph_session *s, ph_err *err) {
     const ph_pipeline_calls calls = {.next = next, .done = done, .arg = l};
     ph_pipeline            *p;
     PH_TRY(ph_pipeline_open(&p, s, err));
+    l->is_open = 1;
     l->last_ns = ph_clock_ns();
     uint64_t begin = l->last_ns;
     ph_rc    rc = ph_pipeline_run(p, &calls, err);
@@ -211,6 +214,36 @@ static const char *not_tried(const leg *serial, const ph_many_report *r) {
 
 static const ph_sides one_side = {0, 0}, two_sides = {0, 1};
 
+/* A way that was only tried, and that there is no room for, is no error; NULL: it is one. */
+static const char *no_room(ph_rc rc) {
+    static const struct {
+        ph_rc       rc;
+        const char *why;
+    } rows[] = {{PH_EBUDGET, "both sides at once would take more than the memory budget"},
+                {PH_ENOMEM, "both sides at once would take more memory than there is"},
+                {PH_EMACHINE, "this machine has not what both sides at once would take"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].rc == rc) return rows[i].why;
+    return NULL;
+}
+
+/* Whatever comes, *rest begins where questions are left. */
+static ph_rc try_sides(const ph_many *m, ph_sides sides, int see, leg *tried, leg *rest, ph_err *err) {
+    ph_err why = {0};
+    tried->first = rest->first;
+    ph_rc       rc = open_and_run(m, sides, see, tried, NULL, &why);
+    const char *text = rc && !tried->is_open ? no_room(rc) : NULL;
+    rest->first += tried->n_done;
+    if (text) {
+        ph_log_say(m->session.log, PH_LOG_INFO, "more sides than one are not tried: %s", why.msg);
+        tried->report->why = text;
+        atomic_fetch_or(&tried->must_end, 1);
+        return PH_OK;
+    }
+    if (rc && err) *err = why;
+    return rc;
+}
+
 /* The serial leg, the double one if it may be tried, and what is left. */
 static ph_rc try_both(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out, ph_err *err) {
     leg serial = {.calls = calls, .report = out, .most = PH_MANY_WARM + PH_MANY_TRIED};
@@ -221,10 +254,7 @@ static ph_rc try_both(const ph_many *m, const ph_pipeline_calls *calls, ph_many_
     rest.first = serial.n_done;
     out->why = not_tried(&serial, out);
     if (!out->why) {
-        tried.first = rest.first;
-        PH_TRY(
-            open_and_run(m, two_sides, see_threads_of(m, &serial.tried, out->threads, 0), &tried, NULL, err));
-        rest.first += tried.n_done;
+        PH_TRY(try_sides(m, two_sides, see_threads_of(m, &serial.tried, out->threads, 0), &tried, &rest, err));
         if (tried.is_over || !(atomic_load(&tried.must_end) & 1)) return PH_OK;
     }
     return open_and_run(m, one_side, 0, &rest, NULL, err);
@@ -255,8 +285,13 @@ static ph_rc by_bandwidth(const ph_many *m, const ph_pipeline_calls *calls, ph_m
         sides = one_side;
     else
         out->why = why_of(&out->cut, most);
-    int see = sides.beside ? see_threads_of(m, &serial.tried, out->threads, sides.ahead) : 0;
-    return open_and_run(m, sides, see, &rest, NULL, err);
+    if (sides.beside || sides.ahead) {
+        leg chosen = {.calls = calls, .report = out};
+        int see = sides.beside ? see_threads_of(m, &serial.tried, out->threads, sides.ahead) : 0;
+        PH_TRY(try_sides(m, sides, see, &chosen, &rest, err));
+        if (chosen.is_over || !(atomic_load(&chosen.must_end) & 1)) return PH_OK;
+    }
+    return open_and_run(m, one_side, 0, &rest, NULL, err);
 }
 
 static ph_overlap most_used(const ph_many_report *r) {
@@ -270,6 +305,7 @@ ph_rc ph_many_run(const ph_many *m, const ph_pipeline_calls *calls, ph_many_repo
                             m->how == PH_OVERLAP_DOUBLE || m->how == PH_OVERLAP_DEEP};
     ph_rc          rc;
     *out = (ph_many_report){0};
+    PH_TRY(ph_session_check_threads(&m->session, err)); /* auto would come upon it in the middle */
     if (m->bytes_a_second > 0 && m->how != PH_OVERLAP_SERIAL && m->n > PH_MANY_WARM + PH_MANY_TRIED) {
         rc = by_bandwidth(m, calls, out, err);
     } else if (m->how == PH_OVERLAP_AUTO && m->n >= PH_MANY_LEAST) {

@@ -2,6 +2,8 @@
  * Source: jinja2/filters.py of 3.1 for behaviour (do_truncate, do_indent, do_round, ...). */
 #include "text/jinja_filter.h"
 
+#include "base/locale.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -349,7 +351,7 @@ static int float_of_text(const ph_jstr *s, double *out) {
         text[k++] = s->p[i];
     }
     text[k] = 0;
-    *out = strtod(text, &end);
+    *out = ph_plain_double(text, &end);
     return k && !*end && end != text;
 }
 
@@ -409,8 +411,8 @@ static double round_common(double f, int64_t digits) {
         double unit = pow(10, (double)-digits);
         return digits < -308 ? 0.0 : rint(f / unit) * unit;
     }
-    snprintf(text, sizeof text, "%.*f", (int)digits, f);
-    return strtod(text, NULL);
+    ph_plain_print(text, sizeof text, "%.*f", (int)digits, f);
+    return ph_plain_double(text, NULL);
 }
 
 ph_rc ph_jf_round_of(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
@@ -450,8 +452,8 @@ ph_rc ph_jf_filesizeformat(ph_jrun *r, ph_jv self, ph_jv *arg, ph_jv *out) {
                  trunc(f.u.f));
     } else {
         for (; i < 7 && f.u.f >= unit * base; i++) unit *= base;
-        snprintf(text, sizeof text, "%.1f %c%sB", f.u.f / unit, binary && i == 0 ? 'K' : units[i],
-                 binary ? "i" : "");
+        ph_plain_print(text, sizeof text, "%.1f %c%sB", f.u.f / unit, binary && i == 0 ? 'K' : units[i],
+                       binary ? "i" : "");
     }
     PH_TRY(ph_js_puts(r, &b, text, PH_JINJA_TRUSTED));
     return ph_js_done(r, &b, out);

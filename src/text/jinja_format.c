@@ -5,6 +5,8 @@
  */
 #include "text/jinja_impl.h"
 
+#include "base/locale.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +83,7 @@ static ph_rc float_text(ph_jrun *r, double f, const spec *s, char *out, size_t s
              type == '%' || type == 'F'   ? 'f'
              : type == 's' || type == 'n' ? 'g'
                                           : type);
-    snprintf(out, size, format, precision, value);
+    ph_plain_print(out, size, format, precision, value);
 #pragma GCC diagnostic pop
     if (type == '%') strncat(out, "%", size - strlen(out) - 1);
     if (type == 's' && !strpbrk(out, ".en")) strncat(out, ".0", size - strlen(out) - 1);

@@ -2,6 +2,8 @@
  * raise_exception, strftime_now.  lipsum is left out: it is random. */
 #include "text/jinja_impl.h"
 
+#include "base/locale.h"
+
 #include <stdio.h>
 #include <time.h>
 
@@ -122,7 +124,7 @@ GLOBAL(strftime_now) {
     }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    size_t n = strftime(text, sizeof text, format, &tm);
+    size_t n = ph_plain_time(text, sizeof text, format, &tm);
 #pragma GCC diagnostic pop
     if (!n) return PH_J_FAIL(r, "strftime_now: the result is longer than %zu bytes", sizeof text);
     int mark = PH_JINJA_TRUSTED;

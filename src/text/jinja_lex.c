@@ -10,6 +10,8 @@
  */
 #include "text/jinja_impl.h"
 
+#include "base/locale.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <utf8proc.h>
@@ -144,7 +146,8 @@ static ph_rc lex_float(lexer *x, size_t end) {
     }
     text[k] = 0;
     PH_TRY(push(
-        x, (ph_jtoken){.type = PH_JT_FLOAT, .f = strtod(text, NULL), .p = x->s + x->at, .n = end - x->at}));
+        x, (ph_jtoken){
+               .type = PH_JT_FLOAT, .f = ph_plain_double(text, NULL), .p = x->s + x->at, .n = end - x->at}));
     move(x, end);
     return PH_OK;
 }

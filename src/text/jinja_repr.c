@@ -5,6 +5,8 @@
  */
 #include "text/jinja_impl.h"
 
+#include "base/locale.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +20,13 @@ void ph_j_float_text(double f, char out[40]) {
         strcpy(out, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
         return;
     }
-    do snprintf(digits, sizeof digits, "%.*e", precision, f);
-    while (memcmp(&(double){strtod(digits, NULL)}, &f, sizeof f) && ++precision < 17);
+    do ph_plain_print(digits, sizeof digits, "%.*e", precision, f);
+    while (memcmp(&(double){ph_plain_double(digits, NULL)}, &f, sizeof f) && ++precision < 17);
     e = strchr(digits, 'e');
     int exponent = e ? atoi(e + 1) % 1000 : 0;
     if (exponent >= -4 && exponent < 16) {
         int decimals = precision - exponent;
-        snprintf(out, 40, "%.*f", decimals > 1 ? decimals : 1, f);
+        ph_plain_print(out, 40, "%.*f", decimals > 1 ? decimals : 1, f);
         return;
     }
     if (e) *e = 0;

@@ -147,6 +147,9 @@ ok "without a list" refused 2 "--pipeline is for a list of questions: give one w
 ok "threads without a list" refused 2 "--see-threads is for a list" -p x --see-threads 1
 ok "bandwidth without a list" refused 2 "--bandwidth is for a list" -p x --bandwidth 6GB
 ok "no threads" refused 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
+for how in double auto; do
+    ok "$how: more see than there are" refused 2 "5 of 2 threads are to see (--see-threads, --threads): at most 1" --list "$D/q" --pipeline $how -t 2 --see-threads 5
+done
 
 # ---- an answer of nothing: an empty line to a program, a word to a person
 

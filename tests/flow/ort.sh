@@ -54,6 +54,12 @@ absent "no file" "$D/nothing.so" "PINHOLE_ORT: there is no file" "there is no fi
 absent "an empty folder" "$D/folder" "folder/libonnxruntime.so" "there is no file"
 (cd "$D" && fails 4 "./text.so cannot be loaded" env PINHOLE_ORT=text.so "$P" verify --against ort folder)
 ok "a name in this folder" test $? = 0
+whole_name() { # ORT's own name of a provider, a device behind it: none of it is cut
+    PINHOLE_ORT=$D/nothing.so "$P" "${ask[@]}" --engine "vision=ort:$1" > "$D/out" 2> "$D/err"
+    [ "$(cat "$D/out")" = 64 ] && grep -qF "engine ort:$1 is not here, native runs its part (" "$D/err"
+}
+ok "a provider by ORT's name" whole_name NvTensorRTRTXExecutionProvider
+ok "and a device of it" whole_name NvTensorRTRTXExecutionProvider:gpu
 ok "strictly" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" "${ask[@]}" --engine vision=ort --engine-strict
 ok "verify is strict" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so" "$P" verify --engine vision=ort tests/golden/panel
 ok "json says which ran" bash -c "env PINHOLE_ORT='$D/nothing.so' '$P' run --json -q -p hi -n 1 --engine ort 2>&1 | grep -qF '\"engines\":{\"vision\":\"native\",\"language\":\"native\"}'"

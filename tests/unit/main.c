@@ -1,7 +1,10 @@
 /* main.c - runs every row of a room's tests.def, or only those named on the command line.
- * The Makefile compiles it once a room, with PH_TESTS naming the table. */
+ * The Makefile compiles it once a room, with PH_TESTS naming the table.  UT_LOCALE: the locale that a program
+ * around the library has set, in which numbers have a comma (tests/flow/locale.sh). */
 #include "tests/unit/unit.h"
 
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
 int ut_failed;
@@ -21,8 +24,17 @@ static int wanted(const char *name, int argc, char **argv) {
     return argc == 1;
 }
 
+/* Without the comma nothing would be tested. */
+static int is_set(const char *name) {
+    if (!name) return 1;
+    if (setlocale(LC_ALL, name) && !strcmp(localeconv()->decimal_point, ",")) return 1;
+    printf("UT_LOCALE=%s: no locale with a comma\n0 passed, 1 failed\n", name);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     int passed = 0, failed = 0;
+    if (!is_set(getenv("UT_LOCALE"))) return 1;
     if (ut_begin) ut_begin(argc, argv);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         if (!wanted(tests[i].name, argc, argv)) continue;

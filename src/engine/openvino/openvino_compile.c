@@ -58,24 +58,30 @@ static size_t given_bytes(const ph_onnx_writer *w, size_t *made) {
     return n;
 }
 
-/* Pages of files that opening touched and that are no weights: its code. */
-static size_t code_bytes(const ph_guest *g, const ph_mem *before, const ph_mem *now) {
+static size_t growth(size_t before, size_t after) {
+    return after > before ? after - before : 0;
+}
+
+/* Pages that opening touched and that are neither weights nor the model's: of files its code, others its
+ * data, of which there were no more with release 2026.4 on x86-64: the rest is of whoever is at work beside
+ * it. */
+static size_t library_bytes(const ph_guest *g, const ph_footing *before, const ph_footing *now) {
+    enum { DATA_MAX = 8 << 20 };
     size_t weights = g->weights.weights + g->weights.table;
-    size_t touched = now->rss_file > before->rss_file ? now->rss_file - before->rss_file : 0;
-    return touched > weights ? touched - weights : 0;
+    size_t files = growth(before->mem.rss_file, now->mem.rss_file);
+    size_t data = growth(ph_guest_kept(before, now), growth(before->mem.rss_anon, now->mem.rss_anon));
+    return (files > weights ? files - weights : 0) + (data < DATA_MAX ? data : DATA_MAX);
 }
 
 /* What opening added to the process, as it was measured; before it is opened, what is known to be there. */
-static void count_fixed(ph_openvino_program *p, const ph_mem *before) {
-    ph_openvino_engine *e = (ph_openvino_engine *)p->guest.base.engine;
-    size_t              made, known = COPIES * given_bytes(&p->exported.writer, &made) + TABLES_BYTES;
-    ph_mem              now;
+static void count_fixed(ph_openvino_program *p, const ph_footing *before) {
+    size_t made, known = COPIES * given_bytes(&p->exported.writer, &made) + TABLES_BYTES;
     p->guest.opening = made;
     p->guest.fixed = sizeof *p;
-    if (p->model && ph_mem_read(&now)) {
-        p->guest.fixed += now.rss_anon > before->rss_anon ? now.rss_anon - before->rss_anon : 0;
-        e->code += code_bytes(&p->guest, before, &now);
-        e->has_opened = 1;
+    if (p->model) {
+        ph_footing now = ph_guest_footing();
+        p->guest.fixed += ph_guest_kept(before, &now);
+        ph_openvino_note_code(library_bytes(&p->guest, before, &now));
     } else {
         p->guest.fixed += known;
     }
@@ -92,8 +98,7 @@ static ph_rc open_with(ph_openvino_program *p, ph_err *err) {
 }
 
 static ph_rc build(ph_openvino_program *p, const ph_compile *how, ph_err *err) {
-    ph_mem before;
-    ph_mem_read(&before);
+    ph_footing before = ph_guest_footing();
     PH_TRY(ph_guest_export(&p->guest, &p->exported, err));
     if (!how->is_plan_only) PH_TRY(open_with(p, err));
     count_fixed(p, &before);
@@ -107,7 +112,9 @@ ph_rc ph_openvino_compile(ph_engine *e, const ph_graph *g, const ph_compile *how
     if (!p) return PH_FAIL(err, PH_ENOMEM, "a program");
     p->guest.keeps_outputs = 1;
     ph_rc rc = ph_guest_begin(&p->guest, e, g, how, err);
+    ph_guest_work_begin(!how->is_plan_only);
     if (!rc) rc = build(p, how, err);
+    ph_guest_work_end();
     rc = ph_guest_done(&p->guest, rc, out, err);
     if (rc) ph_openvino_close_program(&p->guest.base);
     return rc;
@@ -116,7 +123,9 @@ ph_rc ph_openvino_compile(ph_engine *e, const ph_graph *g, const ph_compile *how
 void ph_openvino_close_program(ph_program *program) {
     ph_openvino_program *p = (ph_openvino_program *)program;
     if (!p) return;
+    ph_guest_work_begin(0);
     ph_openvino_model_close(p->model); /* before what it may read */
+    ph_guest_work_end();
     ph_onnx_memory_close(&p->given);
     ph_onnx_exported_close(&p->exported);
     ph_guest_end(&p->guest);

@@ -15,16 +15,18 @@
 typedef struct ph_openvino_engine { /* a ph_engine */
     ph_engine    base;
     ph_openvino *openvino;
-    size_t       code;       /* pages of the library that opening models touched */
-    int          has_opened; /* one was; 0: what it would touch is reckoned */
 } ph_openvino_engine;
 
 typedef struct ph_openvino_program { /* a ph_guest */
     ph_guest           guest;
     ph_openvino_model *model; /* NULL: only planned */
     ph_onnx_exported   exported;
+    int                has_run;
     ph_onnx_memory     given; /* the weights that were made for it, where OpenVINO may read them later */
 } ph_openvino_program;
+
+/* openvino_engine.c: more pages of the library were touched, by opening a model or by its first run. */
+void ph_openvino_note_code(size_t bytes);
 
 /* openvino_compile.c */
 ph_rc ph_openvino_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out,

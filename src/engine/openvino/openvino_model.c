@@ -117,7 +117,7 @@ static ph_rc open_all(ph_openvino_model *m, const ph_openvino_source *s, ph_err 
     openvino_read         *read = NULL;
     int                    status = s->bytes
                                         ? api->ov_core_read_model_from_memory_buffer(m->o->core, s->bytes, s->n, NULL, &read)
-                                        : api->ov_core_read_model(m->o->core, s->name, NULL, &read);
+                                        : api->ov_core_read_model(m->o->core, s->path, NULL, &read);
     ph_rc                  rc = ph_openvino_take(api, status, m->name, err);
     if (!rc) rc = compile(m, read, err);
     if (read) api->ov_model_free(read);
@@ -134,7 +134,7 @@ ph_rc ph_openvino_model_open(ph_openvino_model **out, ph_openvino *o, const ph_o
     *out = NULL;
     if (!m) return PH_FAIL(err, PH_ENOMEM, "a model of OpenVINO");
     m->o = o;
-    snprintf(m->name, sizeof m->name, "%s", s->name);
+    snprintf(m->name, sizeof m->name, "%s", s->name ? s->name : s->path);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all,
                     &before); /* threads that it starts do not take the program's signals */

@@ -25,11 +25,12 @@ void  ph_openvino_close(ph_openvino *o); /* accepts NULL; its models are closed 
  * were run; 0: a later one, which may go on reading them where they lie. */
 int ph_openvino_copies_weights(const ph_openvino *o);
 
-/* A model of ONNX in memory, and what of it will be bound, by names.  Borrowed for the call. */
+/* A model of ONNX, and what of it will be bound, by names.  Borrowed for the call. */
 typedef struct ph_openvino_source {
-    const char        *name; /* for messages */
-    const void        *bytes;
+    const char        *name;  /* for messages; NULL: the path */
+    const void        *bytes; /* [n] in memory; NULL: path */
     size_t             n;
+    const char        *path;            /* of a file: external data beside it is found */
     const char *const *in, *const *out; /* [n_in], [n_out] */
     size_t n_in, n_out;
 } ph_openvino_source;

@@ -105,24 +105,23 @@ static size_t made_bytes(const ph_onnx_writer *w, size_t *all) {
 }
 
 /* What opening added to the process beside pages of files, and what is known to be there at least. */
-static void count_fixed(ph_ort_program *p, const ph_onnx_exported *x, size_t anon_before) {
-    size_t known = made_bytes(&x->writer, &p->guest.opening) + TABLES_BYTES;
-    ph_mem now;
-    if (p->session && ph_mem_read(&now) && now.rss_anon > anon_before + known)
-        known = now.rss_anon - anon_before;
+static void count_fixed(ph_ort_program *p, const ph_onnx_exported *x, const ph_footing *before) {
+    size_t     known = made_bytes(&x->writer, &p->guest.opening) + TABLES_BYTES;
+    ph_footing now = ph_guest_footing();
+    size_t     kept = ph_guest_kept(before, &now);
+    if (p->session && kept > known) known = kept;
     p->guest.fixed = known + sizeof *p;
 }
 
 static ph_rc build(ph_ort_program *p, const ph_compile *how, ph_err *err) {
     ph_onnx_exported x;
-    ph_mem           before;
-    ph_mem_read(&before);
+    ph_footing       before = ph_guest_footing();
     PH_TRY(ph_guest_export(&p->guest, &x, err));
     ph_rc rc = how->is_plan_only ? PH_OK : open_with(p, &x, err);
     if (!rc && p->session) rc = find_ports(p, err);
     p->guest.is_open = !rc && p->session;
     if (!rc && p->session) malloc_trim(0); /* what ORT needed while it read the model */
-    if (!rc) count_fixed(p, &x, before.rss_anon);
+    if (!rc) count_fixed(p, &x, &before);
     ph_onnx_exported_close(&x);
     return rc;
 }
@@ -132,7 +131,9 @@ ph_rc ph_ort_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_
     *out = NULL;
     if (!p) return PH_FAIL(err, PH_ENOMEM, "a program");
     ph_rc rc = ph_guest_begin(&p->guest, e, g, how, err);
+    ph_guest_work_begin(!how->is_plan_only);
     if (!rc) rc = build(p, how, err);
+    ph_guest_work_end();
     rc = ph_guest_done(&p->guest, rc, out, err);
     if (rc) ph_ort_close_program(&p->guest.base);
     return rc;
@@ -141,7 +142,9 @@ ph_rc ph_ort_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_
 void ph_ort_close_program(ph_program *program) {
     ph_ort_program *p = (ph_ort_program *)program;
     if (!p) return;
+    ph_guest_work_begin(0);
     ph_ort_session_close(p->session); /* before the weights that it reads */
+    ph_guest_work_end();
     for (size_t i = 0; i < p->n_made; i++) free(p->made[i]);
     free(p->made);
     ph_guest_end(&p->guest);

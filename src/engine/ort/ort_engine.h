@@ -14,7 +14,6 @@
 typedef struct ph_ort_engine { /* a ph_engine */
     ph_engine base;
     ph_ort   *ort;
-    size_t    bytes;                /* resident since the library was loaded and set up */
     char      device[64], text[64]; /* as it was named; the same taken apart, which ep points to */
     ph_ort_ep ep;                   /* in front of the CPU; name NULL: none */
 } ph_ort_engine;

@@ -10,6 +10,7 @@
 #include "formats/json.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +21,20 @@
 enum { PROFILE_MAX = 256 << 20 };
 
 ph_rc ph_ort_profile_begin(ph_ort_session *s, ort_options *options, ph_err *err) {
-    char        folder[sizeof s->profile], prefix[sizeof folder + 8];
-    const char *tmp = getenv("TMPDIR");
-    int         n =
-        snprintf(folder, sizeof folder, "%s/ph-ort-XXXXXX", tmp && *tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-    if (n < 0 || (size_t)n >= sizeof folder || !mkdtemp(folder))
-        return PH_FAIL(err, PH_EIO, "no folder for ONNX Runtime's profile: %s", folder);
+    static const char own[] = "/ph-ort-XXXXXX";
+    char              folder[sizeof s->profile], prefix[sizeof folder + 8];
+    const char       *tmp = getenv("TMPDIR");
+    if (!tmp || !*tmp) tmp = "/tmp";
+    if ((size_t)snprintf(folder, sizeof folder, "%s%s", tmp, own) >= sizeof folder)
+        return PH_FAIL(err, PH_EIO,
+                       "TMPDIR has %zu bytes, and at most %zu can name the folder of ONNX Runtime's profile: "
+                       "set a shorter one",
+                       strlen(tmp), sizeof folder - sizeof own);
+    if (!mkdtemp(folder))
+        return PH_FAIL(
+            err, PH_EIO,
+            "no folder for ONNX Runtime's profile under %.160s: %s: set TMPDIR to one that can be written to",
+            tmp, strerror(errno));
     memcpy(s->profile, folder, sizeof folder);
     snprintf(prefix, sizeof prefix, "%s/run", folder);
     return ph_ort_take(s->ort->api, s->ort->api->EnableProfiling(options, prefix), "profiling", err);

@@ -5,6 +5,8 @@
 #include "engine/ort/ort_env.h"
 #include "engine/ort/ort_session.h"
 
+#include <limits.h>
+
 typedef struct ph_ort_bound {
     ph_ort_io  io;
     ort_value *value;  /* the caller's memory; NULL: not bound */
@@ -29,8 +31,8 @@ struct ph_ort_session {
     ort_allocator   *result_allocator;
     int              has_run; /* and no output was bound since */
     ph_trace        *trace;
-    char             profile[64]; /* the folder that ORT writes its profile to; "": it writes none */
-    ph_ort_watch    *watch;       /* of flags that end a run; opened when the first one comes */
+    char             profile[PATH_MAX]; /* the folder that ORT writes its profile to; "": it writes none */
+    ph_ort_watch    *watch;             /* of flags that end a run; opened when the first one comes */
 };
 
 /* Bytes of an array; 0 for a type that is none of ours, SIZE_MAX for a shape that is none. */
@@ -39,7 +41,7 @@ size_t ph_ort_bytes_of(int type, int rank, const int64_t *dim);
 ph_rc ph_ort_value_of(const ph_ort *o, const ph_ort_array *a, const char *name, ort_value **out, ph_err *err);
 void  ph_ort_drop_results(ph_ort_session *s);
 
-/* Have ORT write a profile into a folder of its own.  Errors: PH_EIO. */
+/* Have ORT write a profile into a folder of its own, under TMPDIR or /tmp.  Errors: PH_EIO. */
 ph_rc ph_ort_profile_begin(ph_ort_session *s, ort_options *options, ph_err *err);
 
 /* ---- a thread that looks at the caller's flag while ORT runs ---- */

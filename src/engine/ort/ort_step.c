@@ -25,16 +25,17 @@ static ph_rc set_port(ph_ort_program *p, ph_port *port, const ph_syms *syms, ph_
     return PH_OK;
 }
 
-/* The first run of a shape says what ORT holds in it. */
+/* The first run of a shape says what ORT holds in it; of what the run before it left as results, nothing. */
 static ph_rc measured(ph_ort_program *p, const ph_syms *syms, const atomic_int *cancel, ph_err *err) {
-    size_t known;
-    int    is_new;
-    PH_TRY(ph_guest_scratch(&p->guest, syms, &known, &is_new, err));
-    size_t before = ph_ort_memory_read().now;
-    if (is_new) ph_ort_memory_mark();
-    PH_TRY(ph_ort_run(p->session, cancel, err));
-    if (is_new) ph_guest_saw(&p->guest, syms, ph_ort_memory_read().peak - before);
-    return PH_OK;
+    int is_measured = !ph_guest_times_seen(&p->guest, syms);
+    ph_guest_work_begin(is_measured);
+    if (is_measured) ph_ort_memory_mark();
+    size_t        before = ph_ort_memory_read().now;
+    ph_rc         rc = ph_ort_run(p->session, cancel, err);
+    ph_ort_memory after = ph_ort_memory_read();
+    if (is_measured && !rc) ph_guest_saw(&p->guest, syms, after.peak > before ? after.peak - before : 0, 0);
+    ph_guest_work_end();
+    return rc;
 }
 
 ph_rc ph_ort_step(ph_program *program, const ph_syms *syms, const ph_until *until, ph_run_state *state,

@@ -1,6 +1,7 @@
 /* onnx_emit.c - names, constants and nodes of an ONNX model in the making. */
 #include "graph/onnx/onnx_emit.h"
 
+#include "base/locale.h"
 #include "graph/onnx/onnx_in.h"
 
 #include <search.h>
@@ -160,7 +161,7 @@ static size_t props_of(const ph_oo *o, ph_onnx_prop out[PROPS_MAX], char number[
     if (n->fusion_policy)
         out[count++] = (ph_onnx_prop){"pinhole.fusion_policy", ph_fusion_policy_name(n->fusion_policy)};
     if (n->quantization_scale < 0 || n->quantization_scale > 0) {
-        snprintf(number, 32, "%.9g", (double)n->quantization_scale);
+        ph_plain_print(number, 32, "%.9g", (double)n->quantization_scale);
         out[count++] = (ph_onnx_prop){"pinhole.quantization_scale", number};
     }
     if (v && v->relation) out[count++] = (ph_onnx_prop){"pinhole.relation", v->relation};

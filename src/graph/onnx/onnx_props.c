@@ -6,6 +6,8 @@
  */
 #include "graph/onnx/onnx_impl.h"
 
+#include "base/locale.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +62,7 @@ void ph_oi_props_apply(ph_oi *o, const ph_onnx_node *n, size_t first) {
         ph_value *v = node->n_out && node->out[0] >= 0 ? &o->g->value[node->out[0]] : NULL;
         if (modality && ph_modality_find(modality, &node->modality) && v) v->modality = node->modality;
         if (fusion) ph_fusion_policy_find(fusion, &node->fusion_policy);
-        if (scale) node->quantization_scale = strtof(scale, NULL);
+        if (scale) node->quantization_scale = ph_plain_float(scale, NULL);
         if (relation && v) copy_text(o, relation, &v->relation);
         if (least && v) ph_dtype_from_name(least, &v->min_dtype);
     }

@@ -20,8 +20,12 @@ void test_mem_process(void) {
     CHECK(ph_mem_read(&before) && before.rss > 0 && before.rss_peak > 0);
     CHECK(before.rss >= before.rss_anon && before.rss_anon > 0);
     CHECK(ph_mem_available() > 0);
+    ph_heap        lean = ph_mem_heap();
     volatile char *p = malloc(MORE);
+    ph_heap        more = ph_mem_heap();
     CHECK(p);
+    CHECK_SAY(!lean.system || (more.used >= lean.used + MORE && more.system >= more.used),
+              "%zu then %zu of %zu", lean.used, more.used, more.system);
     for (size_t i = 0; p && i < MORE; i += 4096) p[i] = 1;
     CHECK(ph_mem_read(&with));
     CHECK_SAY(with.rss_anon + with.swap > before.rss_anon + before.swap + MORE / 2, "%zu then %zu",

@@ -12,8 +12,12 @@
 #include "tests/unit/engine/guest_help.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { WIDE = 256, OUT = 96, ROWS = 20 };
 
@@ -337,6 +341,157 @@ static void need(const ph_engine_def *def) {
     eh_store_close(&s);
 }
 
+/* What another part of the process touches meanwhile, mapped or without a file, as weights, scratch and cache
+ * are. */
+enum { TOUCHED = 48 << 20, PAGE = 4096 };
+typedef struct toucher {
+    pthread_t  thread;
+    atomic_int must_end, n_rounds;
+} toucher;
+
+static void touch(char *at) {
+    for (size_t i = 0; i < TOUCHED; i += PAGE) ((volatile char *)at)[i] = 1;
+    madvise(at, TOUCHED, MADV_DONTNEED);
+}
+
+static void *touch_all(void *arg) {
+    toucher *t = arg;
+    FILE    *f = tmpfile();
+    int      is_sized = f && !ftruncate(fileno(f), TOUCHED);
+    void    *anon = mmap(NULL, TOUCHED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void    *file =
+        is_sized ? mmap(NULL, TOUCHED, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(f), 0) : MAP_FAILED;
+    CHECK(anon != MAP_FAILED && file != MAP_FAILED);
+    while (anon != MAP_FAILED && file != MAP_FAILED && !atomic_load(&t->must_end)) {
+        touch(anon);
+        touch(file);
+        atomic_fetch_add(&t->n_rounds, 1);
+    }
+    if (anon != MAP_FAILED) munmap(anon, TOUCHED);
+    if (file != MAP_FAILED) munmap(file, TOUCHED);
+    if (f) fclose(f);
+    return NULL;
+}
+
+/* Figures are of the part itself, whoever is at work beside it. */
+static void beside(const ph_engine_def *def) {
+    toucher    t = {.must_end = 0};
+    eh_run     r;
+    eh_store   s;
+    ph_need    need = {0};
+    size_t     scratch;
+    ph_compile how = {.max = rows_of(ROWS)};
+    if (!open_guest("beside", &r, def, 1)) return;
+    if (!ph_mem_heap().system) {
+        printf("beside, %s: skipped: malloc does not say what it holds\n", def->name);
+        eh_close(&r);
+        return;
+    }
+    eh_store_open(&s);
+    ph_graph *g = graph_of(&s, PH_F16);
+    CHECK(!pthread_create(&t.thread, NULL, touch_all, &t));
+    if (compile(&r, g, &how) && eh_bind(&r, how.max, NULL)) {
+        eh_fill(at(&r, "x"), ROWS * WIDE);
+        for (int again = 0; again < 20 || (atomic_load(&t.n_rounds) < 3 && again < 100000); again++)
+            for (int i = 1; i <= ROWS; i++) eh_go(&r, rows_of(i));
+        CHECK(!def->need(r.program, &how.max, &need, &scratch, NULL));
+        CHECK_SAY(need.engine < 16 << 20, "%zu bytes", need.engine);
+    }
+    atomic_store(&t.must_end, 1);
+    pthread_join(t.thread, NULL);
+    eh_close(&r);
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* Several sessions of a process, each in a thread: what one's run holds is as large as alone. */
+typedef struct session {
+    const ph_engine_def *def;
+    ph_graph            *g;
+    pthread_t            thread;
+    size_t               least, most; /* of what runs of all rows held beyond what stands */
+} session;
+
+static void open_and_need(session *s) {
+    eh_run     r;
+    ph_need    need = {0};
+    size_t     scratch;
+    ph_compile how = {.max = rows_of(ROWS)};
+    if (!open_guest("sessions", &r, s->def, 1)) return;
+    if (compile(&r, s->g, &how) && eh_bind(&r, how.max, NULL)) {
+        eh_fill(at(&r, "x"), ROWS * WIDE);
+        eh_go(&r, how.max);
+        CHECK(!s->def->need(r.program, &how.max, &need, &scratch, NULL) && !need.is_estimate);
+        size_t run = need.engine - need.standing;
+        if (run < s->least) s->least = run;
+        if (run > s->most) s->most = run;
+    }
+    eh_close(&r);
+}
+
+static void *open_often(void *arg) {
+    for (int i = 0; i < 40; i++) open_and_need(arg);
+    return NULL;
+}
+
+void test_ort_sessions(void) {
+    enum { N = 3 };
+    session  alone = {.def = &ph_engine_ort, .least = SIZE_MAX}, one[N];
+    eh_store s;
+    eh_store_open(&s);
+    alone.g = graph_of(&s, PH_F32);
+    open_and_need(&alone);
+    if (alone.least < SIZE_MAX) { /* it is here */
+        for (int i = 0; i < N; i++) {
+            one[i] = (session){.def = alone.def, .g = alone.g, .least = SIZE_MAX};
+            CHECK(!pthread_create(&one[i].thread, NULL, open_often, &one[i]));
+        }
+        for (int i = 0; i < N; i++) {
+            pthread_join(one[i].thread, NULL);
+            CHECK_SAY(one[i].least == alone.least && one[i].most == alone.most,
+                      "session %d: %zu to %zu, alone %zu", i, one[i].least, one[i].most, alone.most);
+        }
+    }
+    ph_graph_close(alone.g);
+    eh_store_close(&s);
+}
+
+/* One thread runs and notes figures, another asks what is needed. */
+static void *ask_needs(void *arg) {
+    ph_guest *p = arg;
+    ph_need   need;
+    size_t    scratch;
+    for (int i = 0; i < 2000; i++) {
+        CHECK(!ph_guest_need(&p->base, &p->base.max, &need, &scratch, NULL));
+        CHECK(need.standing <= need.engine && need.standing % 3 == 0 && need.standing <= 3 * 2000);
+    }
+    return NULL;
+}
+
+void test_guest_neighbours(void) {
+    ph_engine  e = {.def = &ph_engine_ort};
+    ph_guest   p = {.fixed = 0};
+    ph_graph  *g = short_graph();
+    ph_compile how = {.max = rows_of(ROWS)};
+    pthread_t  thread;
+    CHECK(!ph_guest_begin(&p, &e, g, &how, NULL));
+    CHECK(ph_guest_times_seen(&p, &how.max) == 0);
+    CHECK(!pthread_create(&thread, NULL, ask_needs, &p));
+    for (int i = 0; i < 2000; i++) {
+        ph_syms syms = rows_of(i % ROWS + 1);
+        ph_guest_saw(&p, &syms, 100, 3);
+    }
+    pthread_join(thread, NULL);
+    ph_need need;
+    size_t  scratch;
+    CHECK(!ph_guest_need(&p.base, &how.max, &need, &scratch, NULL) && need.standing == 6000 &&
+          !need.is_estimate);
+    CHECK_SAY(ph_guest_times_seen(&p, &how.max) == 1, "%zu: but the newest shapes are forgotten",
+              ph_guest_times_seen(&p, &how.max));
+    ph_guest_end(&p);
+    ph_graph_close(g);
+}
+
 /* ---- taps, stopping ---- */
 
 typedef struct watched {
@@ -438,6 +593,7 @@ ON_BOTH(state)
 ON_BOTH(weights)
 ON_BOTH(always_lent)
 ON_BOTH(need)
+ON_BOTH(beside)
 ON_BOTH(taps)
 ON_BOTH(cancel)
 

@@ -11,7 +11,9 @@
 #include "tests/unit/onnx_make.h"
 #include "tests/unit/unit.h"
 
+#include <dirent.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -414,6 +416,43 @@ void test_ort_trace(void) {
     ph_ort_session_close(s);
     const ph_ort_model none = {.bytes = "no model", .n = 8};
     CHECK(ph_ort_session_open(&s, ort, &none, &how, &err) == PH_EFORMAT);
+    CHECK(!unsetenv("TMPDIR") && !rmdir(folder));
+    ph_trace_close(t);
+    ph_ort_close(ort);
+}
+
+static size_t entries_of(const char *folder) {
+    size_t n = 0;
+    DIR   *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return n;
+}
+
+/* The profile lies under TMPDIR however long that is, and what cannot be is said. */
+void test_ort_trace_folders(void) {
+    static char deep[5000];
+    char        folder[] = "/tmp/ph-trace-XXXXXX", longer[128];
+    ph_ort     *ort = open_ort("ort_trace_folders", 1);
+    om_bytes    m = add_model(four);
+    ph_trace   *t = NULL;
+    ph_err      err = {0};
+    if (!ort) return;
+    CHECK(mkdtemp(folder) && !ph_trace_open(&t, 8, NULL));
+    snprintf(longer, sizeof longer, "%s/a_long_temporary_directory_name_of_more_than_forty", folder);
+    CHECK(!mkdir(longer, 0700) && !setenv("TMPDIR", longer, 1));
+    const ph_ort_how   how = {.trace = t};
+    const ph_ort_model model = {.name = "test", .bytes = m.at, .n = m.n};
+    ph_ort_session    *s = open_bytes(ort, &m, &how);
+    CHECK_SAY(entries_of(longer) == 1, "%zu folders", entries_of(longer));
+    ph_ort_session_close(s);
+    CHECK(entries_of(longer) == 0 && !rmdir(longer));
+    CHECK(ph_ort_session_open(&s, ort, &model, &how, &err) == PH_EIO);
+    CHECK_SAY(strstr(err.msg, "No such file") && strstr(err.msg, "TMPDIR") && strstr(err.msg, folder), "%s",
+              err.msg);
+    memset(deep, 'a', sizeof deep - 1);
+    CHECK(!setenv("TMPDIR", deep, 1) && ph_ort_session_open(&s, ort, &model, &how, &err) == PH_EIO);
+    CHECK_SAY(strstr(err.msg, "TMPDIR has 4999 bytes"), "%s", err.msg);
     CHECK(!unsetenv("TMPDIR") && !rmdir(folder));
     ph_trace_close(t);
     ph_ort_close(ort);

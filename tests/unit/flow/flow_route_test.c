@@ -304,7 +304,8 @@ void test_route_devices(void) {
     s = fh_session(m, &o);
     if (s) CHECK(!strcmp(ph_session_engine(s, "vision"), "native") && h.n == 1);
     ph_session_close(s);
-    o.engine_vision = "ort:a name that is longer than any name is";
+    o.engine_vision =
+        "ort:a name that is longer than any name is, ORT's own of a provider and a device too, by far";
     CHECK(ph_session_open(&s, m, &o, &e) == PH_EUSAGE);
     ph_model_close(m);
 }

@@ -123,6 +123,43 @@ void test_many_chooses(void) {
     }
 }
 
+/* What double would take and a budget does not give ends no run that serial can go on with. */
+void test_many_no_room(void) {
+    enum { N = PH_MANY_LEAST + 3 };
+    static sh_ask  ask[N];
+    static sh_list base, l;
+    ph_model      *m = sh_model(SH_SET "vlm_llava15");
+    if (!m) return;
+    make(ask, N, 1);
+    ph_many how = {.model = m, .session = {.threads = 2, .engine_vision = "auto", .engine_language = "auto"}};
+    ph_session_options both = how.session;
+    ph_plan            one, two;
+    both.beside = PH_PIPELINE_SLOTS;
+    CHECK(!ph_session_plan(m, &how.session, &one, NULL) && !ph_session_plan(m, &both, &two, NULL));
+    CHECK_SAY(two.peak.total > one.peak.total + 500000, "%zu serial, %zu double", one.peak.total,
+              two.peak.total);
+    run(&base, ask, N, &how);
+    how.session.memory_max = (one.peak.total + two.peak.total) / 2;
+    how.how = PH_OVERLAP_AUTO;
+    ph_many_report r = run(&l, ask, N, &how);
+    sh_same(&base, &l, "auto within a budget");
+    CHECK_SAY(r.n_serial == N && r.used == PH_OVERLAP_SERIAL && r.why && strstr(r.why, "budget"),
+              "%zu serial, %zu double: %s", r.n_serial, r.n_double, r.why ? r.why : "");
+    /* Where it was asked for, it is an error still, and nobody is asked for questions. */
+    const ph_pipeline_calls calls = {sh_next, sh_done, &l};
+    ph_err                  e = {0};
+    how.how = PH_OVERLAP_DOUBLE;
+    how.n = N;
+    sh_open(&l, ask, N);
+    CHECK(ph_many_run(&how, &calls, &r, &e) == PH_EBUDGET && !l.n_told);
+    how.how = PH_OVERLAP_AUTO;
+    how.session.see_threads = 5;
+    CHECK(ph_many_run(&how, &calls, &r, &e) == PH_EUSAGE && !l.n_told && strstr(e.msg, "5 of 2 threads"));
+    sh_close(&l);
+    sh_close(&base);
+    ph_model_close(m);
+}
+
 void test_many_splits(void) {
     CHECK(ph_many_see_threads(2, 1, 100) == 1 && ph_many_see_threads(2, 100, 1) == 1);
     CHECK(ph_many_see_threads(8, 3, 1) == 6 && ph_many_see_threads(8, 1, 3) == 2);
