@@ -202,7 +202,8 @@ static ph_rc open_and_run(const ph_many *m, ph_sides sides, int see_threads, leg
 /* Of the threads that work, those that see beside answers. */
 static int see_threads_of(const ph_many *m, const price *p, int threads, int is_ahead) {
     double picture_ms = is_ahead ? p->picture_ms - p->decode_ms : p->picture_ms;
-    if (m->session.see_threads) return m->session.see_threads;
+    int    most = threads - is_ahead > 1 ? threads - is_ahead - 1 : 1;
+    if (m->session.see_threads) return m->session.see_threads < most ? m->session.see_threads : most;
     return ph_many_see_threads(threads - is_ahead, picture_ms, p->prefill_ms + p->say_ms);
 }
 
@@ -254,7 +255,8 @@ static ph_rc try_both(const ph_many *m, const ph_pipeline_calls *calls, ph_many_
     rest.first = serial.n_done;
     out->why = not_tried(&serial, out);
     if (!out->why) {
-        PH_TRY(try_sides(m, two_sides, see_threads_of(m, &serial.tried, out->threads, 0), &tried, &rest, err));
+        PH_TRY(
+            try_sides(m, two_sides, see_threads_of(m, &serial.tried, out->threads, 0), &tried, &rest, err));
         if (tried.is_over || !(atomic_load(&tried.must_end) & 1)) return PH_OK;
     }
     return open_and_run(m, one_side, 0, &rest, NULL, err);
