@@ -64,6 +64,15 @@ static void print(void *arg, const ph_verify_row *row) {
         print_line(j, row);
 }
 
+/* vision=native --against E is vision=E --against native: two engines, one held to the other. */
+static void turn_around(ph_verify_options *how) {
+    if (!how->against || !strcmp(how->against, "native") || !how->engine_vision ||
+        strcmp(how->engine_vision, "native"))
+        return;
+    how->engine_vision = how->against;
+    how->against = "native";
+}
+
 static ph_rc settle(job *j, ph_err *err) {
     unsigned features;
     j->how.isa = getenv("PINHOLE_ISA");
@@ -80,6 +89,7 @@ static ph_rc settle(job *j, ph_err *err) {
         j->how.engine_language = j->engines.language[0] ? j->engines.language : NULL;
         j->how.engine_embed = j->engines.embed[0] ? j->engines.embed : NULL;
         j->how.engine = NULL;
+        turn_around(&j->how);
     }
     if (j->kv && (!ph_dtype_from_name(j->kv, &j->how.kv) || (j->how.kv != PH_F32 && j->how.kv != PH_F16)))
         return PH_FAIL(err, PH_EUSAGE, "--kv takes f32 or f16, not '%s'", j->kv);
@@ -141,8 +151,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          "models",
          PH_OPTION_TEXT, &j.how.engine},
         {"--against", 0, "NAME",
-         "two engines, one held to the other: ort or openvino of ONNX models, native with --engine "
-         "vision=ort",
+         "two engines, one held to the other: ort or openvino of ONNX models, or of a vision "
+         "part: --engine vision=native --against ort",
          PH_OPTION_TEXT, &j.how.against},
         {"--ep", 0, "EP", "an execution provider of ort with options: openvino,device=cpu; repeats",
          PH_OPTION_TEXTS, &j.eps},

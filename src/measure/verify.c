@@ -165,8 +165,10 @@ static ph_rc open_parts(ph_report *r, ph_err *err) {
     PH_TRY(check_part("language", how->engine_language, err));
     PH_TRY(check_part("embed", how->engine_embed, err));
     if (how->against && (strcmp(how->against, "native") || !how->engine_vision))
-        return PH_FAIL(err, PH_EUSAGE,
-                       "parts of models: --engine vision=E --against native compares E with native");
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "parts of models: --engine vision=native --against E compares E with native; got --against %.40s",
+            how->against);
     if (how->n_eps) return PH_FAIL(err, PH_EUSAGE, "--ep is about whole ONNX files: --engine ort");
     r->guest = ph_onnx_guest_find(how->engine_vision);
     if (!r->guest) r->guest = ph_onnx_guest_find(how->engine_language);

@@ -65,7 +65,7 @@ ok "verify is strict" fails 4 "there is no file" env PINHOLE_ORT="$D/nothing.so"
 ok "json says which ran" bash -c "env PINHOLE_ORT='$D/nothing.so' '$P' run --json -q -p hi -n 1 --engine ort 2>&1 | grep -qF '\"engines\":{\"vision\":\"native\",\"language\":\"native\"}'"
 ok "a part on no engine" fails 2 "no engine 'xyz'" "$P" verify --engine vision=xyz tests/golden/panel
 ok "no such part" fails 2 "parts vision, bridge, embed and language, not 'ears'" "$P" verify --engine ears=ort tests/golden/panel
-ok "parts against ort" fails 2 "--engine vision=E --against native" "$P" verify --engine vision=native --against ort tests/golden/panel
+ok "parts against nobody" fails 2 "--engine vision=native --against E" "$P" verify --engine language=native --against ort tests/golden/panel
 ok "the list too with a model's name" fails 2 "--engines is about the program" "$P" inspect --engines models/panel-vlm
 ok "two lists" fails 2 "one at a time" "$P" inspect --engines --known
 ok "another engine" fails 2 "--engine takes native, ort or openvino, not 'xyz'" "$P" verify --engine xyz tests/golden/set
@@ -116,6 +116,7 @@ parts() { # LEAST FIGURE COMMAND...: as many pass, as many with figures of this 
     grep -E '^FAILED|passed' "$D/out" | head -n 20
     return 1
 }
+ok "the other way round" parts 1 "  [a-z.0-9]+: ort against native " "${V[@]}" --engine vision=native --against ort --filter llava15 tests/golden/set/models
 ok "towers on both engines" parts 32 "  [a-z.0-9]+: ort against native " "${V[@]}" --engine vision=ort --against native tests/golden/set/models
 ok "pictures of the set" parts 30 "" "${V[@]}" --engine vision=ort --filter vlm_ tests/golden/set/models
 ok "a tower that makes vectors" parts 3 "" "${V[@]}" --engine vision=ort tests/golden/set/models/align_siglip
