@@ -321,12 +321,13 @@ static void check_seam(ph_deploy_part *from, const ph_onnx_value *out, const ph_
     if (!out->has_shape || !in->has_shape || fits(out, in)) return;
     shape_of(out, a);
     shape_of(in, b);
-    if (flattens(out, in))
+    if (flattens(out, in)) {
+        if (out->type != in->type) return; /* told above: that no splice mends */
         tell(from, "seam", out->name, 0,
              "output '%.60s': flatten %s to %s for %.80s, the rows of one after the other, as the corridor's "
              "splice does",
              out->name, a, b, to->path);
-    else
+    } else
         tell(from, "seam", out->name, 1,
              "output '%.60s' is %s, and %.80s takes %s: another shape, which flattening the leading "
              "dimensions does not mend",
