@@ -60,6 +60,42 @@ static void refuse(const char *const *path, size_t n, ph_rc want, const char *wo
 #define EXAMPLE "examples/plugin/adapter_dispatch.c"
 #define HOSTILE "tests/plugin/hostile.c"
 
+/* A library for another machine: the loader of the system may say that it is not there. */
+static void refuse_machine(place *p) {
+    static const struct {
+        int         at;
+        uint8_t     byte[2];
+        const char *word;
+    } other[] = {{18, {0xfc, 0x7f}, "is a library for machine 32764 of ELF (64 bits, little end first)"},
+                 {4, {1, 1}, " (32 bits, little end first), and this program is for "},
+                 {4, {2, 2}, " (64 bits, big end first), and this program is for "}};
+    ph_file     whole;
+    const char *at = p->path;
+    char        word[120];
+    build(p, "whole.so", EXAMPLE, 0);
+    if (ph_file_open(&whole, p->path, NULL)) return;
+    uint8_t *bytes = malloc(whole.n);
+    snprintf(p->path, sizeof p->path, "%s/other.so", p->folder);
+    for (size_t i = 0; bytes && i < sizeof other / sizeof *other; i++) {
+        memcpy(bytes, whole.bytes, whole.n);
+        memcpy(bytes + other[i].at, other[i].byte, 2);
+        put(p->path, bytes, whole.n);
+        refuse(&at, 1, PH_EMACHINE, other[i].word);
+    }
+    int is_arm = whole.bytes[18] == 183; /* EM_AARCH64; 62 is x86-64 */
+    if (bytes && (is_arm || whole.bytes[18] == 62)) {
+        memcpy(bytes, whole.bytes, whole.n);
+        bytes[18] = is_arm ? 62 : 183;
+        put(p->path, bytes, whole.n);
+        snprintf(word, sizeof word,
+                 "is a library for %s (64 bits, little end first), and this program is for %s",
+                 is_arm ? "x86-64" : "AArch64", is_arm ? "AArch64" : "x86-64");
+        refuse(&at, 1, PH_EMACHINE, word);
+    }
+    ph_file_close(&whole);
+    free(bytes);
+}
+
 void test_plugin_refused(void) {
     place p;
     static const struct {
@@ -94,6 +130,7 @@ void test_plugin_refused(void) {
     put(p.path, whole.bytes, whole.n / 4);
     ph_file_close(&whole);
     refuse(&at, 1, PH_EMACHINE, "was cut short");
+    refuse_machine(&p);
     char one[160], two[160];
     snprintf(one, sizeof one, "%s", build(&p, "one.so", EXAMPLE, 0));
     snprintf(two, sizeof two, "%s", build(&p, "two.so", HOSTILE, 12));
