@@ -479,6 +479,21 @@ void test_user_attributes(void) {
         ph_onnx_exported_close(&t.x);
     }
     done(&t);
+    /* A tensor of no elements: it is there. */
+    n = one("List", "x"), tensor = om_tensor("", 7, 1, (const int64_t[]){0});
+    a = attribute("tensor", 4), om_sub(&a, 5, &tensor), om_sub(&n, 5, &a);
+    m = model_of(&n, 1, "2,2", 3);
+    rc = import_with(&t, &m, registry());
+    if (!rc) rc = write_and_read(&t, 17);
+    CHECK_SAY(!rc, "%s", t.err.msg);
+    CHECK(!rc && evaluate(&t, t.back.graph, x, 2, 2, y, 12) && (int)y[9] == 1 && (int)y[0] == 0);
+    done(&t);
+    tensor = om_tensor("", 8, 1, (const int64_t[]){0}); /* of texts: still none */
+    n = one("List", "x"), a = attribute("tensor", 4), om_sub(&a, 5, &tensor), om_sub(&n, 5, &a);
+    refuse(&n, "2,2", 2, 1, PH_EUNSUP, "attribute 'tensor' is a tensor of string");
+    n = one("Double", "x"), om_number(&n, "k", 1), om_number(&n, "l", 1), om_number(&n, "k", 2);
+    refuse(&n, "2,2", 1, 1, PH_EFORMAT, "attribute 'k' is there twice");
+    refuse(&n, "2,2", 1, 1, PH_EFORMAT, "at node 'y' (Double), byte");
     /* A kind that is not given, and one that is another than the operator asks for. */
     n = one("List", "x"), a = attribute("tensor", 9), om_sub(&n, 5, &a);
     refuse(&n, "2,2", 2, 1, PH_EUNSUP, "attribute 'tensor' is of a kind that plug-ins are not given");
