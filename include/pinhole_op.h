@@ -35,7 +35,9 @@
  * of floats are f32.  Whole numbers and booleans are what they are.
  *
  * Threads.  Calls of one plug-in come one at a time, from any thread, unless PINHOLE_OP_THREADS says that
- * they may come at the same time.  No C++ exception and no longjmp may leave a function of the plug-in.
+ * they may come at the same time.  That holds over the whole process: a file that is opened several times is
+ * loaded once, and all that opened it wait for one another.  No C++ exception and no longjmp may leave a
+ * function of the plug-in.
  */
 #ifndef PINHOLE_OP_H
 #define PINHOLE_OP_H

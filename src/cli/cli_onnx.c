@@ -134,16 +134,22 @@ static void print_user(const job *j) {
     for (size_t i = 0; i < ph_user_op_count(j->how->user); i++) {
         const ph_user *o = ph_user_op_at(j->how->user, i);
         size_t         n = count_nodes(j->g.graph, o);
-        if (n) printf("  plug-in      %s: %s, %zu node%s\n", o->lib->name, o->full, n, n == 1 ? "" : "s");
+        if (n)
+            printf("  plug-in      %s: %s since version %d, %zu node%s\n", o->lib->name, o->full, o->op.since,
+                   n, n == 1 ? "" : "s");
     }
 }
 
+/* By name: an operator that is used in two versions is counted together. */
 static json_t *user_json(const job *j) {
     json_t *all = json_object();
     for (size_t i = 0; j->g.graph && i < ph_user_op_count(j->how->user); i++) {
         const ph_user *o = ph_user_op_at(j->how->user, i);
         size_t         n = count_nodes(j->g.graph, o);
-        if (n) json_object_set_new(all, o->full, json_integer((json_int_t)n));
+        if (n)
+            json_object_set_new(
+                all, o->full,
+                json_integer((json_int_t)n + json_integer_value(json_object_get(all, o->full))));
     }
     return all;
 }

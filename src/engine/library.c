@@ -15,6 +15,8 @@
 
 /* ---- loading ---- */
 
+enum { PH_ELF_HEAD = 20 }; /* bytes up to e_machine, at 18: the same in both classes */
+
 /* The end of what the loader will map of an ELF file's bytes; 0: it is none, which the loader itself says. */
 static size_t mapped_end(const uint8_t *bytes, size_t n) {
     Elf64_Ehdr h;
@@ -35,11 +37,49 @@ static size_t mapped_end(const uint8_t *bytes, size_t n) {
     return end;
 }
 
+/* What a header says of the machine: words for the common ones. */
+static const char *machine_of(const uint8_t ident[PH_ELF_HEAD], char out[64]) {
+    static const struct {
+        int         number;
+        const char *name;
+    } known[] = {{EM_386, "x86"},         {EM_X86_64, "x86-64"}, {EM_ARM, "ARM"},
+                 {EM_AARCH64, "AArch64"}, {EM_RISCV, "RISC-V"},  {EM_PPC64, "PowerPC"}};
+    int         is_little = ident[EI_DATA] == ELFDATA2LSB;
+    int         number = ident[18 + !is_little] | ident[19 - !is_little] << 8; /* e_machine */
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].number == number) name = known[i].name;
+    int n = name ? snprintf(out, 64, "%s", name) : snprintf(out, 64, "machine %d of ELF", number);
+    snprintf(out + n, 64 - (size_t)n, " (%s bits, %s end first)", ident[EI_CLASS] == ELFCLASS32 ? "32" : "64",
+             is_little ? "little" : "big");
+    return out;
+}
+
+/* A library for another machine, of which the system's loader may say no more than that it is not there. What
+ * this machine is stands in the header of the code that runs. */
+static ph_rc check_machine(const char *path, const uint8_t *bytes, size_t n, ph_err *err) {
+    static const char here[] = "";
+    Dl_info           info;
+    char              theirs[64], ours[64];
+    if (n < PH_ELF_HEAD || memcmp(bytes, ELFMAG, SELFMAG) || !dladdr(here, &info) || !info.dli_fbase ||
+        memcmp(info.dli_fbase, ELFMAG, SELFMAG))
+        return PH_OK;
+    const uint8_t *own = info.dli_fbase;
+    if (own[EI_CLASS] == bytes[EI_CLASS] && own[EI_DATA] == bytes[EI_DATA] &&
+        !memcmp(own + 18, bytes + 18, 2))
+        return PH_OK;
+    return PH_FAIL(err, PH_EMACHINE,
+                   "%.120s is a library for %s, and this program is for %s: build it for that", path,
+                   machine_of(bytes, theirs), machine_of(own, ours));
+}
+
 ph_rc ph_library_check_whole(const char *path, ph_err *err) {
     ph_file f;
     if (!strchr(path, '/') || ph_file_open(&f, path, NULL)) return PH_OK;
     size_t n = f.n, end = f.n ? mapped_end(f.bytes, f.n) : 0;
+    ph_rc  rc = check_machine(path, f.bytes, n, err);
     ph_file_close(&f);
+    if (rc) return rc;
     if (end <= n) return PH_OK;
     return PH_FAIL(
         err, PH_EMACHINE,

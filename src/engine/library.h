@@ -31,7 +31,8 @@ ph_rc ph_library_find(const ph_library *l, char path[PH_LIBRARY_PATH], ph_err *e
  * Errors: PH_EMACHINE it is no library, or cut short, or what it needs is not here. */
 ph_rc ph_library_open(const ph_library *l, const char *path, void **so, ph_err *err);
 
-/* The loader of the system ends the process on a library whose end is missing: such are told before.
+/* The loader of the system ends the process on a library whose end is missing, and says of one for another
+ * machine that it is not there: such are told before.
  * Errors: PH_EMACHINE; of what is no ELF file or not there nothing is said. */
 ph_rc ph_library_check_whole(const char *path, ph_err *err);
 

@@ -12,6 +12,9 @@
 
 static ph_rc check_arity(const ph_node *n, ph_err *err) {
     const ph_op *op = n->op;
+    if (n->n_in < op->in_min && op->in_max < 0)
+        return PH_FAIL(err, PH_EMISMATCH, "%s takes at least %d input%s, %d given", op->name, op->in_min,
+                       op->in_min == 1 ? "" : "s", n->n_in);
     if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
         return PH_FAIL(err, PH_EMISMATCH, "%s takes %d to %d inputs, %d given", op->name, op->in_min,
                        op->in_max, n->n_in);

@@ -16,9 +16,16 @@ static ph_rc take_slices(const ph_node *n, ph_couple *c, ph_err *err) {
     const int64_t *slices = ph_node_ints(n, "slices", &count);
     int            seen = 0;
     c->n_x = n->n_in - PH_COUPLE_X;
-    if (c->n_x < 1 || c->n_x > PH_COUPLE_MAX || (count && count != (size_t)c->n_x))
-        return PH_FAIL(err, PH_EMISMATCH, "MultiModalAttention: %d modalities (of 1 to %d), %zu slices",
-                       c->n_x, PH_COUPLE_MAX, count);
+    if (c->n_x < 1 || c->n_x > PH_COUPLE_MAX)
+        return PH_FAIL(
+            err, PH_EMISMATCH,
+            "MultiModalAttention: %d inputs; 3 weights, 3 biases (those left out have empty names) "
+            "and 1 to %d modalities are wanted",
+            n->n_in, PH_COUPLE_MAX);
+    if (count && count != (size_t)c->n_x)
+        return PH_FAIL(err, PH_EMISMATCH,
+                       "MultiModalAttention: %zu slices for %d modalities; one for each is wanted", count,
+                       c->n_x);
     for (int i = 0; i < c->n_x; i++) {
         int64_t s = count ? slices[i] : PH_SLICE_BOTH;
         if (s < PH_SLICE_Q || s > PH_SLICE_BOTH)
@@ -72,8 +79,9 @@ ph_rc ph_couple_of(const ph_graph *g, const ph_node *n, ph_couple *c, ph_err *er
     c->kv_heads = ph_node_int(n, "kv_num_heads", c->heads);
     if (c->heads < 1 || c->kv_heads < 1 || c->heads > INT32_MAX || c->heads % c->kv_heads)
         return PH_FAIL(err, PH_EMISMATCH,
-                       "MultiModalAttention: %" PRId64 " query heads, %" PRId64 " key heads", c->heads,
-                       c->kv_heads);
+                       "MultiModalAttention: num_heads %" PRId64 ", kv_num_heads %" PRId64
+                       "; both must be at least 1, and num_heads a multiple of kv_num_heads",
+                       c->heads, c->kv_heads);
     PH_TRY(take_slices(n, c, err));
     PH_TRY(take_parts(g, n, c, err));
     c->d = c->part[0].rows / c->heads;

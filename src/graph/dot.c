@@ -48,7 +48,9 @@ static void put_shape(const sink *s, const ph_shape *shape) {
 
 static void draw_node(const sink *s, const ph_graph *g, size_t i) {
     const ph_node *n = &g->node[i];
-    say(s, "    n%zu [label=\"%s\\n", i, n->op->name);
+    say(s, "    n%zu [label=\"", i);
+    put_name(s, n->op->name); /* a plug-in's may hold anything that is printable */
+    put(s, "\\n");
     put_name(s, n->name);
     for (int k = 0; k < n->n_in; k++) {
         if (n->in[k] < 0 || g->value[n->in[k]].cls != PH_VALUE_CONSTANT) continue;

@@ -15,10 +15,18 @@ static int32_t whole_at(const unsigned char *bytes, int64_t i) { /* files may pl
 
 /* ---- the mask ---- */
 
+/* No elements: then there may be no bytes either. */
+static int is_empty(const ph_shape *s) {
+    int is_zero = 0;
+    for (int i = 0; i < s->rank; i++) is_zero |= ph_dim_is_fixed(s->dim[i]) && !s->dim[i].mul;
+    return is_zero;
+}
+
 static ph_rc constant(const ph_graph *g, const ph_node *n, int i, ph_dtype t, int rank, const ph_value **out,
                       ph_err *err) {
     *out = i < n->n_in && n->in[i] >= 0 ? &g->value[n->in[i]] : NULL;
-    if (!*out || (*out)->cls != PH_VALUE_CONSTANT || (*out)->storage.form || !(*out)->storage.plane[0].bytes)
+    if (!*out || (*out)->cls != PH_VALUE_CONSTANT || (*out)->storage.form ||
+        (!(*out)->storage.plane[0].bytes && !is_empty(&(*out)->shape)))
         return PH_FAIL(err, PH_EUNSUP,
                        "SparseAttention: input %d must be a constant: a mask that is data is dense", i);
     if ((*out)->dtype != t || (*out)->storage.dtype != t || (*out)->shape.rank != rank)
@@ -36,7 +44,8 @@ static ph_rc take_map(const ph_graph *g, const ph_node *n, ph_blocks *b, ph_err 
                        "SparseAttention: a map of [%" PRId64 ", %" PRId64 "] squares, [%" PRId64 ", %" PRId64
                        "] of %" PRId64 " cover the scores",
                        v->shape.dim[0].mul, v->shape.dim[1].mul, b->rows, b->cols, b->block);
-    b->map = v->storage.plane[0].bytes;
+    static const unsigned char none[1];
+    b->map = v->storage.plane[0].bytes ? v->storage.plane[0].bytes : none; /* NULL says lists */
     for (int64_t i = 0; i < b->rows * b->cols; i++) b->n += b->map[i] != 0;
     return PH_OK;
 }

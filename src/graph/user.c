@@ -33,7 +33,6 @@ ph_rc ph_user_ops_open(ph_user_ops **out, ph_err *err) {
 
 void ph_user_ops_close(ph_user_ops *u) {
     if (!u) return;
-    for (size_t i = 0; i < u->n_libs; i++) pthread_mutex_destroy(&u->lib[i]->lock);
     ph_arena_close(&u->arena);
     free(u->lib);
     free(u->op);
@@ -176,6 +175,7 @@ static ph_rc make_op(ph_user_ops *u, ph_user_lib *lib, const pinhole_op *t, ph_e
     ph_user *o = p;
     o->theirs = *t;
     o->lib = lib;
+    o->all = u;
     o->attrs = attrs;
     snprintf(o->domain, sizeof o->domain, "%s", t->domain);
     snprintf(o->name, sizeof o->name, "%s", t->name);
@@ -218,7 +218,8 @@ static ph_rc make_room(ph_user_ops *u, size_t n_ops, ph_err *err) {
     return lib && op ? PH_OK : PH_FAIL(err, PH_ENOMEM, "the table of plug-ins' operators");
 }
 
-ph_rc ph_user_ops_add(ph_user_ops *u, const pinhole_op_table *t, const char *path, ph_err *err) {
+ph_rc ph_user_ops_add(ph_user_ops *u, const pinhole_op_table *t, const char *path, pthread_mutex_t *lock,
+                      ph_err *err) {
     size_t       before = u->n_ops;
     ph_user_lib *lib = NULL;
     PH_TRY(check_table(t, path, err));
@@ -229,12 +230,13 @@ ph_rc ph_user_ops_add(ph_user_ops *u, const pinhole_op_table *t, const char *pat
         rc = take_op(&one, t, i, path, err);
         if (!rc) rc = make_op(u, lib, &one, err);
     }
-    if (!rc && pthread_mutex_init(&lib->lock, NULL)) rc = PH_FAIL(err, PH_ENOMEM, "a lock for a plug-in");
-    if (rc)
+    if (rc) {
         u->n_ops = before;
-    else
-        u->lib[u->n_libs++] = lib;
-    return rc;
+        return rc;
+    }
+    lib->lock = lock;
+    u->lib[u->n_libs++] = lib;
+    return PH_OK;
 }
 
 const ph_op *ph_user_op_find(const ph_user_ops *u, const char *domain, const char *name, int64_t version,

@@ -19,19 +19,20 @@ enum { PH_USER_NAME = 64 }; /* bytes of a domain, a name, a plug-in's name or ve
 
 /* A plug-in. */
 typedef struct ph_user_lib {
-    char            name[PH_USER_NAME], version[PH_USER_NAME];
-    const char     *path; /* for messages */
-    size_t          n_ops;
-    pthread_mutex_t lock; /* held in its functions, unless they may be called at the same time */
+    char             name[PH_USER_NAME], version[PH_USER_NAME];
+    const char      *path; /* for messages */
+    size_t           n_ops;
+    pthread_mutex_t *lock; /* held in its functions, unless they may be called at the same time; not owned */
 } ph_user_lib;
 
 /* One of its operators: ph_op.user. */
 typedef struct ph_user {
-    ph_op        op; /* op.user is this */
-    pinhole_op   theirs;
-    ph_user_lib *lib;
-    char         domain[PH_USER_NAME], name[PH_USER_NAME], full[2 * PH_USER_NAME + 2]; /* "com.acme::Gate" */
-    const char  *attrs;                                                                /* or NULL: any */
+    ph_op                     op; /* op.user is this */
+    pinhole_op                theirs;
+    ph_user_lib              *lib;
+    const struct ph_user_ops *all; /* the registry that it is in */
+    char        domain[PH_USER_NAME], name[PH_USER_NAME], full[2 * PH_USER_NAME + 2]; /* "com.acme::Gate" */
+    const char *attrs;                                                                /* or NULL: any */
 } ph_user;
 
 typedef struct ph_user_ops ph_user_ops;
@@ -39,11 +40,13 @@ typedef struct ph_user_ops ph_user_ops;
 ph_rc ph_user_ops_open(ph_user_ops **u, ph_err *err);
 void  ph_user_ops_close(ph_user_ops *u); /* accepts NULL; before the libraries are unloaded */
 
-/* All operators of the table that the plug-in at path gave, or none.
+/* All operators of the table that the plug-in at path gave, or none.  lock: of its code, one for all
+ * registries that have it; it outlives u.
  * Errors: PH_EUNSUP another ABI; PH_EFORMAT no table, names or functions that are not there, counts, flags;
  * PH_EMISMATCH a domain that is not for plug-ins, an operator that is there already, naming both; PH_ENOMEM.
  */
-ph_rc ph_user_ops_add(ph_user_ops *u, const pinhole_op_table *table, const char *path, ph_err *err);
+ph_rc ph_user_ops_add(ph_user_ops *u, const pinhole_op_table *table, const char *path, pthread_mutex_t *lock,
+                      ph_err *err);
 
 /* What a plug-in's entry is given. */
 const pinhole_op_api *ph_user_api(void);

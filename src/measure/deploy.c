@@ -33,13 +33,12 @@ static int is_told(const ph_deploy_part *p, const char *message) {
 
 /* An operator of a plug-in: told, since only one engine has it. */
 static void tell_user(ph_deploy_part *p, const ph_onnx_node *n, const ph_user *o) {
-    for (size_t i = 0; i < p->n_problems; i++)
-        if (!strcmp(p->problem[i].code, "plugin") && strstr(p->problem[i].message, o->full)) return;
-    tell(p, "plugin", ph_onnx_node_label(n), 0,
-         "%s is of plug-in %s (%.80s): engine native runs it; ort and openvino do not, since pinhole "
-         "registers no "
-         "operators with them",
-         o->full, o->lib->name, o->lib->path);
+    char what[400];
+    snprintf(what, sizeof what,
+             "%s is of plug-in %s (%.80s): engine native runs it; ort and openvino do not, since pinhole "
+             "registers no operators with them",
+             o->full, o->lib->name, o->lib->path);
+    if (!is_told(p, what)) tell(p, "plugin", ph_onnx_node_label(n), 0, "%s", what);
 }
 
 static int64_t version_of(const ph_onnx_opset *set, size_t n, const char *domain) {
@@ -322,12 +321,13 @@ static void check_seam(ph_deploy_part *from, const ph_onnx_value *out, const ph_
     if (!out->has_shape || !in->has_shape || fits(out, in)) return;
     shape_of(out, a);
     shape_of(in, b);
-    if (flattens(out, in))
+    if (flattens(out, in)) {
+        if (out->type != in->type) return; /* told above: that no splice mends */
         tell(from, "seam", out->name, 0,
              "output '%.60s': flatten %s to %s for %.80s, the rows of one after the other, as the corridor's "
              "splice does",
              out->name, a, b, to->path);
-    else
+    } else
         tell(from, "seam", out->name, 1,
              "output '%.60s' is %s, and %.80s takes %s: another shape, which flattening the leading "
              "dimensions does not mend",

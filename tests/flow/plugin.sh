@@ -41,7 +41,7 @@ fi
 
 # ---- what is said of it
 user=$golden/ops/user.onnx
-expect 0 'plug-in +acme: com.acme::AdapterDispatch, 1 node' "inspect" "$P" inspect $user --plugin "$plugin"
+expect 0 'plug-in +acme: com.acme::AdapterDispatch since version 1, 1 node' "inspect" "$P" inspect $user --plugin "$plugin"
 expect 0 '"runs":true.*"plugin_nodes":\{"com.acme::AdapterDispatch":1\}' "its JSON" "$P" inspect --json $user --plugin "$plugin"
 expect 0 'com.acme::AdapterDispatch' "its graph" "$P" inspect --dot $user --plugin "$plugin"
 expect 3 'with --plugin' "inspect without it" "$P" inspect $user
@@ -63,6 +63,16 @@ expect 2 'go with --to onnx' "to another format" "$P" convert $user -o "$D/x.ggu
 expect 2 'is no ONNX file: --plugin is for' "of another model" "$P" convert models/panel-vlm -o "$D/x" --to onnx --part vision --plugin "$plugin"
 expect 2 '^pinhole inspect: --plugin is for ONNX files' "inspect of another model" "$P" inspect models/panel-vlm --plugin "$plugin"
 expect 2 'not with --known' "with --known" "$P" inspect --known --plugin "$plugin"
+
+# ---- two versions of a domain in one model, and names that begin alike
+versions=$golden/versions.onnx
+hostile 13 "$D/h13.so"
+expect 0 'hostile: com.acme::AdapterDispatch since version 1, 1 node' "the old one" "$P" inspect $versions --plugin "$D/h13.so"
+expect 0 'hostile: com.acme::AdapterDispatch since version 3, 1 node' "the new one" "$P" inspect $versions --plugin "$D/h13.so"
+expect 0 '"plugin_nodes":\{"com.acme::AdapterDispatch":2,"com.acme::AdapterDispatchMore":1\}' "counted together" "$P" inspect --json $versions --plugin "$D/h13.so"
+expect 0 'com.acme::AdapterDispatch is of plug-in hostile' "check, the shorter name" "$P" check $versions --plugin "$D/h13.so"
+expect 0 'com.acme::AdapterDispatchMore is of plug-in hostile' "check, the longer name" "$P" check $versions --plugin "$D/h13.so"
+expect 3 'node .* is com.acme::AdapterDispatch since version 1; a model imports one version of a domain, here 3 for node .*, and there it would be the operator since version 3' "convert" "$P" convert $versions -o "$D/x.onnx" --to onnx --plugin "$D/h13.so"
 
 # ---- plug-ins that are none, or wrong
 none() { # STATUS PATTERN WHAT FILE: every command that takes it says so

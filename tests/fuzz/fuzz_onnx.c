@@ -143,8 +143,9 @@ static ph_user_ops *registry(void) {
                                         .infer = infer,
                                         .eval = eval};
     static const pinhole_op_table table = {PINHOLE_OP_ABI, sizeof op, sizeof table, "acme", "1", &op, 1};
+    static pthread_mutex_t        lock = PTHREAD_MUTEX_INITIALIZER;
     ph_user_ops                  *u;
-    assert(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &table, "fuzz.so", NULL));
+    assert(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &table, "fuzz.so", &lock, NULL));
     return u;
 }
 

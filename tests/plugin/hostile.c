@@ -22,11 +22,28 @@ static int infer(const pinhole_op_node *n, const pinhole_op_value *in, int n_in,
     return 0;
 }
 
+#if CASE == 14 /* y: how many calls were in it at the same time, at most */
+#include <stdatomic.h>
+#include <time.h>
+
+static int eval(const pinhole_op_node *n, const pinhole_array *in, int n_in, const pinhole_array *out,
+                int n_out, void *scratch, size_t bytes) {
+    static atomic_int inside, most;
+    int               now = atomic_fetch_add(&inside, 1) + 1, was = atomic_load(&most);
+    (void)n, (void)in, (void)n_in, (void)n_out, (void)scratch, (void)bytes;
+    while (now > was && !atomic_compare_exchange_weak(&most, &was, now)) {}
+    for (clock_t end = clock() + CLOCKS_PER_SEC / 2000; clock() < end;) {}
+    for (int i = 0; i < out[0].dim[0]; i++) ((float *)out[0].data)[i] = (float)atomic_load(&most);
+    atomic_fetch_sub(&inside, 1);
+    return 0;
+}
+#else
 static int eval(const pinhole_op_node *n, const pinhole_array *in, int n_in, const pinhole_array *out,
                 int n_out, void *scratch, size_t bytes) {
     (void)in, (void)n_in, (void)out, (void)n_out, (void)scratch, (void)bytes;
     return n->api->fail(n, PINHOLE_OP_EFORMAT, "row %d holds the number %g", 2, 0.5);
 }
+#endif
 
 static const pinhole_op ops[] = {{.domain = CASE == 9 ? "com.microsoft" : "com.acme",
                                   .name = CASE == 4 ? NULL : "AdapterDispatch",
@@ -36,7 +53,25 @@ static const pinhole_op ops[] = {{.domain = CASE == 9 ? "com.microsoft" : "com.a
                                   .out_min = 1,
                                   .out_max = CASE == 10 ? 1000 : 1,
                                   .infer = infer,
-                                  .eval = CASE == 11 ? NULL : eval}};
+                                  .eval = CASE == 11 ? NULL : eval},
+                                 {.domain = "com.acme", /* from here on: 13, which is sound but for eval */
+                                  .name = "AdapterDispatch",
+                                  .since = 3,
+                                  .in_min = 1,
+                                  .in_max = 1,
+                                  .out_min = 1,
+                                  .out_max = 1,
+                                  .infer = infer,
+                                  .eval = eval},
+                                 {.domain = "com.acme",
+                                  .name = "AdapterDispatchMore",
+                                  .since = 1,
+                                  .in_min = 1,
+                                  .in_max = 1,
+                                  .out_min = 1,
+                                  .out_max = 1,
+                                  .infer = infer,
+                                  .eval = eval}};
 
 static const pinhole_op_table table = {.abi = PINHOLE_OP_ABI + (CASE == 2),
                                        .op_size = sizeof(pinhole_op),
@@ -44,7 +79,7 @@ static const pinhole_op_table table = {.abi = PINHOLE_OP_ABI + (CASE == 2),
                                        .name = "hostile",
                                        .version = "0.1",
                                        .ops = ops,
-                                       .n_ops = 1};
+                                       .n_ops = CASE == 13 ? 3 : 1};
 
 const pinhole_op_table *pinhole_operators(const pinhole_op_api *api) {
     (void)api;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 64 << 10, NODES_MAX = 1 << 18 };
+enum { CHUNK = 64 << 10, NODES_MAX = 1 << 18, NODE_ATTRS_MAX = 128 };
 
 /* ---- names ---- */
 
@@ -438,6 +438,17 @@ static ph_rc check_attrs(const ph_oi *o, const ph_oi_row *row, const ph_onnx_nod
     return PH_OK;
 }
 
+/* Which of two a reader takes is not said anywhere: neither is. */
+static ph_rc check_once(const ph_onnx_node *n, ph_err *err) {
+    if (n->n_attrs > NODE_ATTRS_MAX)
+        return PH_FAIL(err, PH_ELIMIT, "%zu attributes; at most %d", n->n_attrs, NODE_ATTRS_MAX);
+    for (size_t i = 1; i < n->n_attrs; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(n->attr[i].name, n->attr[k].name))
+                return PH_FAIL(err, PH_EFORMAT, "attribute '%.60s' is there twice", n->attr[i].name);
+    return PH_OK;
+}
+
 static ph_rc import_node(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     const ph_onnx_function *f = ph_onnx_function_of(o->m, n);
     const ph_oi_row        *row = ph_oi_row_of(n->domain, n->op);
@@ -448,6 +459,7 @@ static ph_rc import_node(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
         return PH_FAIL(err, PH_ELIMIT, "more than %d nodes, those of functions included", NODES_MAX);
     if (n->n_in > PH_OI_IN_MAX * 16 || n->n_out > PH_OI_IN_MAX * 16)
         return PH_FAIL(err, PH_ELIMIT, "%zu inputs, %zu outputs", n->n_in, n->n_out);
+    PH_TRY(check_once(n, err));
     o->opset = opset_of(&o->scope[o->depth], n->domain);
     if (!o->opset)
         return PH_FAIL(err, PH_EMISMATCH,

@@ -1,6 +1,7 @@
 /* onnx_out.c - the export: inputs, nodes in their order, outputs, and what the model says of itself. */
 #include "graph/onnx/onnx_emit.h"
 #include "graph/onnx/onnx_in.h"
+#include "graph/user.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -156,6 +157,37 @@ static void put_nodes(ph_oo *o) {
     for (size_t i = 0; i < o->g->n_nodes && !o->rc; i++) put_node(o, &o->g->node[i]);
 }
 
+static int64_t version_of(const ph_onnx_writer *w, const char *domain) {
+    for (size_t i = 0; i < w->n_others; i++)
+        if (!strcmp(w->others[i].domain, domain)) return w->others[i].version;
+    return 0;
+}
+
+/* The first node of this domain that needs this version of it. */
+static const ph_node *node_since(const ph_graph *g, const char *domain, int64_t version) {
+    const ph_node *n = g->node;
+    while (n < g->node + g->n_nodes && (n->op->since != version || strcmp(n->op->domain, domain))) n++;
+    return n;
+}
+
+/* Parts of one model may have imported a domain in several versions (functions do), and what is written
+ * imports the newest: a node of a plug-in's must be the same operator there. */
+static void check_versions(ph_oo *o) {
+    for (size_t i = 0; i < o->g->n_nodes && !o->rc; i++) {
+        const ph_node *n = &o->g->node[i];
+        const ph_user *u = n->op->user;
+        if (!u) continue;
+        int64_t      version = version_of(&o->x->writer, u->domain);
+        const ph_op *there = ph_user_op_find(u->all, u->domain, u->name, version, NULL);
+        if (there == n->op) continue;
+        ph_oo_fail(o, PH_EUNSUP,
+                   "node %.50s is %.100s since version %d; a model imports one version of a domain, here "
+                   "%" PRId64 " for node %.50s, and there it would be the operator since version %d",
+                   n->name, u->full, n->op->since, version, node_since(o->g, u->domain, version)->name,
+                   there ? there->since : 0);
+    }
+}
+
 static void take_names(ph_oo *o) {
     for (size_t i = 0; i < o->g->n_values && !o->rc; i++) {
         if (o->g->value[i].cls == PH_VALUE_STATE) o->batch = "";
@@ -187,6 +219,7 @@ static ph_rc export(ph_oo *o, ph_err *err) {
     put_inputs(o);
     put_outputs(o); /* before those of a cache, which nodes add */
     put_nodes(o);
+    check_versions(o);
     if (o->rc) {
         if (err) *err = o->err;
         return o->rc;

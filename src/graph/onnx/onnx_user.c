@@ -20,14 +20,15 @@ static int is_listed(const char *list, const char *name) {
 }
 
 static ph_rc take_tensor(ph_oi *o, const ph_onnx_attr *a, ph_attr *out, ph_err *err) {
+    static const uint8_t  none[1];
     const ph_onnx_tensor *t = a->tensor;
     void                 *p;
-    if (t->dtype == PH_N_DTYPES || t->is_nibbles || !t->bytes)
+    if (t->dtype == PH_N_DTYPES || t->is_nibbles || (!t->bytes && t->count))
         return PH_FAIL(err, PH_EUNSUP, "attribute '%.60s' is a tensor of %s, which plug-ins are not given",
                        out->name, t->bytes || !t->count ? ph_onnx_type_name(t->type) : "no numbers");
     PH_TRY(ph_arena_zero(&o->arena, &p, 1, sizeof(ph_attr_tensor), err));
     ph_attr_tensor *to = p;
-    *to = (ph_attr_tensor){.dtype = t->dtype, .rank = t->rank, .bytes = t->bytes};
+    *to = (ph_attr_tensor){.dtype = t->dtype, .rank = t->rank, .bytes = t->bytes ? t->bytes : none};
     to->n_bytes = (size_t)t->count * ph_dtype_bytes(t->dtype);
     memcpy(to->dim, t->dim, sizeof to->dim);
     out->type = PH_ATTR_TENSOR;

@@ -22,12 +22,12 @@ static const ph_user *user_of(const ph_node *n) {
 
 static ph_user_call begin(const ph_graph *g, const ph_node *n, ph_rc *rc, ph_err *err) {
     *rc = PH_OK;
-    if (!(user_of(n)->theirs.flags & PINHOLE_OP_THREADS)) pthread_mutex_lock(&user_of(n)->lib->lock);
+    if (!(user_of(n)->theirs.flags & PINHOLE_OP_THREADS)) pthread_mutex_lock(user_of(n)->lib->lock);
     return (ph_user_call){.node = {ph_user_api()}, .g = g, .n = n, .err = err, .rc = rc};
 }
 
 static void end(const ph_user_call *c) {
-    if (!(user_of(c->n)->theirs.flags & PINHOLE_OP_THREADS)) pthread_mutex_unlock(&user_of(c->n)->lib->lock);
+    if (!(user_of(c->n)->theirs.flags & PINHOLE_OP_THREADS)) pthread_mutex_unlock(user_of(c->n)->lib->lock);
 }
 
 /* What the function returned, and what fail() was told in it. */

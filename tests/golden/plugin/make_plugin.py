@@ -77,6 +77,15 @@ x, ids = inputs((6,), np.int64)
 plain = [h.make_node("AdapterDispatch", ["h", "ids", "A", "B"], ["z"], "adapter", domain="com.acme")]
 add("defaults", plain, pair, x, ids, answer(x, ids, scale=1.0), [("com.acme", 1)])
 
+# Two versions of a domain, one of them a function's, and an operator whose name begins another's; of a plug-in of tests/plugin.
+inner = h.make_function("f", "F", ["a"], ["b"], [h.make_node("AdapterDispatch", ["a"], ["b"], "new", domain="com.acme")],
+                        [h.make_opsetid("", 17), h.make_opsetid("com.acme", 3)])
+nodes = [h.make_node("F", ["x"], ["t"], domain="f"), h.make_node("AdapterDispatchMore", ["t"], ["u"], "more", domain="com.acme"),
+         h.make_node("AdapterDispatch", ["u"], ["y"], "old", domain="com.acme")]
+graph = h.make_graph(nodes, "versions", [h.make_tensor_value_info("x", T.FLOAT, ["n", 4])], [h.make_tensor_value_info("y", T.FLOAT, ["n", 4])])
+onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("f", 1), h.make_opsetid("com.acme", 1)], ir_version=8,
+                       functions=[inner]), os.path.join(HERE, "versions.onnx"))
+
 text = json.dumps(header).encode()
 text += b" " * (-len(text) % 8)
 open(os.path.join(HERE, "ops_io.safetensors"), "wb").write(struct.pack("<Q", len(text)) + text + body)

@@ -60,6 +60,42 @@ static void refuse(const char *const *path, size_t n, ph_rc want, const char *wo
 #define EXAMPLE "examples/plugin/adapter_dispatch.c"
 #define HOSTILE "tests/plugin/hostile.c"
 
+/* A library for another machine: the loader of the system may say that it is not there. */
+static void refuse_machine(place *p) {
+    static const struct {
+        int         at;
+        uint8_t     byte[2];
+        const char *word;
+    } other[] = {{18, {0xfc, 0x7f}, "is a library for machine 32764 of ELF (64 bits, little end first)"},
+                 {4, {1, 1}, " (32 bits, little end first), and this program is for "},
+                 {4, {2, 2}, " (64 bits, big end first), and this program is for "}};
+    ph_file     whole;
+    const char *at = p->path;
+    char        word[120];
+    build(p, "whole.so", EXAMPLE, 0);
+    if (ph_file_open(&whole, p->path, NULL)) return;
+    uint8_t *bytes = malloc(whole.n);
+    snprintf(p->path, sizeof p->path, "%s/other.so", p->folder);
+    for (size_t i = 0; bytes && i < sizeof other / sizeof *other; i++) {
+        memcpy(bytes, whole.bytes, whole.n);
+        memcpy(bytes + other[i].at, other[i].byte, 2);
+        put(p->path, bytes, whole.n);
+        refuse(&at, 1, PH_EMACHINE, other[i].word);
+    }
+    int is_arm = whole.bytes[18] == 183; /* EM_AARCH64; 62 is x86-64 */
+    if (bytes && (is_arm || whole.bytes[18] == 62)) {
+        memcpy(bytes, whole.bytes, whole.n);
+        bytes[18] = is_arm ? 62 : 183;
+        put(p->path, bytes, whole.n);
+        snprintf(word, sizeof word,
+                 "is a library for %s (64 bits, little end first), and this program is for %s",
+                 is_arm ? "x86-64" : "AArch64", is_arm ? "AArch64" : "x86-64");
+        refuse(&at, 1, PH_EMACHINE, word);
+    }
+    ph_file_close(&whole);
+    free(bytes);
+}
+
 void test_plugin_refused(void) {
     place p;
     static const struct {
@@ -94,6 +130,7 @@ void test_plugin_refused(void) {
     put(p.path, whole.bytes, whole.n / 4);
     ph_file_close(&whole);
     refuse(&at, 1, PH_EMACHINE, "was cut short");
+    refuse_machine(&p);
     char one[160], two[160];
     snprintf(one, sizeof one, "%s", build(&p, "one.so", EXAMPLE, 0));
     snprintf(two, sizeof two, "%s", build(&p, "two.so", HOSTILE, 12));
@@ -286,7 +323,8 @@ void test_plugin_cost(void) {
 
 /* ---- threads ---- */
 
-static atomic_int inside, most_inside;
+static atomic_int      inside, most_inside;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this file's operators */
 
 static int infer_same(const pinhole_op_node *n, const pinhole_op_value *in, int n_in, pinhole_op_value *out,
                       int n_out) {
@@ -340,7 +378,7 @@ static int crowd(uint32_t flags) {
     ph_graph              *g = NULL;
     ph_err                 err = {0};
     pthread_t              thread[4];
-    CHECK(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &t, "test.so", &err) &&
+    CHECK(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &t, "test.so", &lock, &err) &&
           !ph_graph_open(&g, "g", NULL));
     int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(1, ph_dim_of(4)));
     ph_graph_output(
@@ -358,6 +396,67 @@ static int crowd(uint32_t flags) {
 void test_plugin_threads(void) {
     CHECK(crowd(0) == 1);
     CHECK(crowd(PINHOLE_OP_THREADS) > 1);
+}
+
+/* One file, opened by several: its calls still come one at a time, and it stays while one has it. */
+enum { OPENERS = 4 };
+
+typedef struct opener {
+    const char *path;
+    float       most;
+} opener;
+
+static void *open_and_run(void *arg) {
+    opener    *o = arg;
+    ph_plugins p;
+    ph_graph  *g = NULL;
+    ph_err     err = {0};
+    ph_kernels k;
+    ph_syms    syms = {{0}};
+    float      data[4] = {0};
+    ph_feed    feed = {"x", {.data = data, .dtype = PH_F32, .rank = 1, .dim = {4}}};
+    ph_rc      rc = ph_plugins_open(&p, &o->path, 1, &err);
+    CHECK_SAY(!rc, "%s", err.msg);
+    if (rc) return NULL;
+    ph_kernels_init(&k, 0);
+    CHECK(!ph_graph_open(&g, "g", NULL));
+    int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(1, ph_dim_of(4)));
+    ph_graph_output(g,
+                    ph_graph_node_of(g, ph_user_op_find(p.ops, "com.acme", "AdapterDispatch", 1, NULL), 1, &x,
+                                     1, NULL, 0, "y"),
+                    "y");
+    CHECK(!ph_graph_finish(g, NULL));
+    for (int i = 0; i < 40; i++) {
+        ph_arena arena;
+        ph_array y;
+        CHECK(!ph_arena_open_growing(&arena, 4096, NULL));
+        CHECK(!ph_graph_eval(g, &syms, &feed, 1, "y", &y, &k, &arena, NULL));
+        o->most = ((float *)y.data)[3];
+        ph_arena_close(&arena);
+    }
+    ph_graph_close(g);
+    ph_plugins_close(&p);
+    return NULL;
+}
+
+void test_plugin_twice(void) {
+    place      where;
+    pthread_t  thread[OPENERS];
+    opener     one[OPENERS];
+    ph_plugins held;
+    if (!open_place(&where)) return;
+    const char *path = build(&where, "crowd.so", HOSTILE, 14);
+    CHECK(!ph_plugins_open(&held, &path, 1, NULL));
+    for (int i = 0; i < OPENERS; i++) {
+        one[i] = (opener){.path = path};
+        CHECK(!pthread_create(&thread[i], NULL, open_and_run, &one[i]));
+    }
+    for (int i = 0; i < OPENERS; i++) CHECK(!pthread_join(thread[i], NULL));
+    for (int i = 0; i < OPENERS; i++) CHECK_SAY((int)one[i].most == 1, "%g in it", (double)one[i].most);
+    ph_plugins_close(&held);
+    open_and_run(&one[0]); /* loaded anew */
+    CHECK((int)one[0].most == 1);
+    close_place(&where);
 }
 
 /* ---- memory ---- */
@@ -428,7 +527,7 @@ void test_plugin_memory(void) {
     ph_syms                most = eh_syms(0, 0, 0, 0, ROWS);
     float                  y[ROWS];
     w[7] = 0x4000; /* 2 */
-    CHECK(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &t, "test.so", &err));
+    CHECK(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &t, "test.so", &lock, &err));
     for (int turned = 0; turned < 2; turned++) {
         eh_run    r;
         ph_graph *g = memory_graph(ph_user_op_find(u, "com.test", "Memory", 1, NULL), w, turned);

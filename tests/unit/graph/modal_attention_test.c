@@ -120,18 +120,19 @@ void test_modal_couple_refuses(void) {
                                         "x[B, T, K]",
                                         "x[B, T, K]",
                                         "input 5 must be a bias",
-                                        "0 modalities"};
+                                        "6 inputs; 3 weights, 3 biases"};
     for (int spoil = 1; spoil <= 7; spoil++) expect_couple(word[spoil], PH_EMISMATCH, heads, 2, spoil);
-    expect_couple("query heads", PH_EMISMATCH, NULL, 0, 0);
-    expect_couple("query heads", PH_EMISMATCH, PH_ATTRS(PH_INT("num_heads", INT64_MAX)), 0);
-    expect_couple("query heads", PH_EMISMATCH, PH_ATTRS(PH_INT("num_heads", HQ), PH_INT("kv_num_heads", 3)),
-                  0);
+    expect_couple("both must be at least 1", PH_EMISMATCH, NULL, 0, 0);
+    expect_couple("both must be at least 1", PH_EMISMATCH, PH_ATTRS(PH_INT("num_heads", INT64_MAX)), 0);
+    expect_couple("num_heads a multiple of kv_num_heads", PH_EMISMATCH,
+                  PH_ATTRS(PH_INT("num_heads", HQ), PH_INT("kv_num_heads", 3)), 0);
     expect_couple("rows of q, k, v", PH_EMISMATCH,
                   PH_ATTRS(PH_INT("num_heads", 7), PH_INT("kv_num_heads", 7)), 0);
     expect_couple("no modality has queries", PH_EMISMATCH,
                   PH_ATTRS(heads[0], heads[1], PH_INTS("slices", none, 2)), 0);
     expect_couple("slice 1 is 4", PH_EMISMATCH, PH_ATTRS(heads[0], heads[1], PH_INTS("slices", odd, 2)), 0);
-    expect_couple("3 slices", PH_EMISMATCH, PH_ATTRS(heads[0], heads[1], PH_INTS("slices", three, 3)), 0);
+    expect_couple("3 slices for 2 modalities", PH_EMISMATCH,
+                  PH_ATTRS(heads[0], heads[1], PH_INTS("slices", three, 3)), 0);
     expect_couple("scale", PH_EMISMATCH, PH_ATTRS(heads[0], heads[1], PH_FLOAT("scale", INFINITY)), 0);
 }
 
@@ -289,6 +290,24 @@ static void expect_sparse(const char *word, const int32_t *offsets, const int32_
     int done = mh_finish(&m, ph_graph_node(m.g, "SparseAttention", in, 5, attr, n_attr, "o"), &err);
     CHECK_SAY(!done && err.code == PH_EMISMATCH && strstr(err.msg, word), "%s: %s %s", word,
               ph_rc_name(err.code), err.msg);
+    mh_close(&m);
+}
+
+/* Lists of no columns: every square is hidden, and there are no bytes to point to. */
+void test_modal_sparse_empty(void) {
+    static const int32_t offsets[QB + 1] = {0};
+    mh                   m;
+    ph_array             y = {0};
+    ph_err               err = {0};
+    int                  in[5];
+    mh_open(&m);
+    sparse_rows(&m, in);
+    in[3] = ph_graph_weight(m.g, "columns", ph_shape_of(1, GH_D(0)), ph_storage_of(PH_I32, NULL, 0, 0));
+    in[4] = ph_graph_constant(m.g, "offsets", PH_I32, ph_shape_of(1, GH_D(QB + 1)), offsets);
+    CHECK_SAY(mh_finish(&m, ph_graph_node(m.g, "SparseAttention", in, 5, PH_NO_ATTRS, "o"), &err), "%s",
+              err.msg);
+    CHECK_SAY(!mh_eval(&m, &y, &err), "%s", err.msg);
+    for (int i = 0; y.data && i < BATCH * HEADS * QUERIES * SDV; i++) CHECK(((float *)y.data)[i] == 0);
     mh_close(&m);
 }
 

@@ -181,6 +181,8 @@ void test_modal_gate_refuses(void) {
                PH_NO_ATTRS);
     MH_REFUSED(PH_EMISMATCH, "each row of its branches", "ModalitySwitch", PH_IN(PICK(2, -1, 2), h),
                PH_NO_ATTRS);
+    MH_REFUSED(PH_EMISMATCH, "ModalitySwitch takes at least 2 inputs, 1 given", "ModalitySwitch",
+               PH_IN(PICK(1, -1, 0)), PH_NO_ATTRS);
     MH_REFUSED(PH_EMISMATCH, "one shape", "ModalitySwitch", PH_IN(PICK(1, -1, 0), h, v), PH_NO_ATTRS);
 }
 

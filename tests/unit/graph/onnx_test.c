@@ -290,6 +290,22 @@ void test_onnx_own_operators(void) {
     done(&i);
 }
 
+/* One of two would be taken, and another reader may take the other. */
+void test_onnx_attributes_twice(void) {
+    om_bytes n = om_node("LeakyRelu", "", "x", "y"), m;
+    om_float(&n, "alpha", 0.5F, 0), om_float(&n, "alpha", 0.9F, 0);
+    m = one_node(n, 17, "2,3", 1);
+    refuse(&m, PH_EFORMAT, "attribute 'alpha' is there twice");
+    om_import i = import_given(&m, NULL, 0);
+    CHECK(i.rc && i.err.n_notes && strstr(i.err.note[0], "at node 'y' (LeakyRelu)"));
+    done(&i);
+    n = om_node("LeakyRelu", "", "x", "y");
+    for (int k = 0; k < 129; k++)
+        om_number(&n, (char[]){'a', (char)('A' + k / 26), (char)('A' + k % 26), 0}, k);
+    m = one_node(n, 17, "2,3", 1);
+    refuse(&m, PH_ELIMIT, "129 attributes; at most 128");
+}
+
 /* Before opset 13 Softmax takes all axes from the given one on; Squeeze has its axes as an attribute. */
 void test_onnx_old_forms(void) {
     om_bytes n = om_node("Softmax", "", "x", "y"), m;

@@ -187,11 +187,13 @@ enum { N_GOOD = sizeof good / sizeof *good };
 static const pinhole_op_table table = {
     PINHOLE_OP_ABI, sizeof(pinhole_op), sizeof(pinhole_op_table), "test", "1.0", good, N_GOOD};
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this file's operators */
+
 static ph_user_ops *registry(void) {
     ph_user_ops *u;
     ph_err       err = {0};
     CHECK(!ph_user_ops_open(&u, &err));
-    ph_rc rc = ph_user_ops_add(u, &table, "test.so", &err);
+    ph_rc rc = ph_user_ops_add(u, &table, "test.so", &lock, &err);
     CHECK_SAY(!rc, "%s", err.msg);
     return u;
 }
@@ -201,7 +203,7 @@ static ph_user_ops *registry(void) {
 static void refuse_table(const pinhole_op_table *t, ph_rc want, const char *word) {
     ph_user_ops *u = registry();
     ph_err       err = {0};
-    ph_rc        rc = ph_user_ops_add(u, t, "bad.so", &err);
+    ph_rc        rc = ph_user_ops_add(u, t, "bad.so", &lock, &err);
     CHECK_SAY(rc == want && strstr(err.msg, word) && (strstr(err.msg, "bad.so") || !t),
               "%s: %s; wanted %s, '%s'", ph_rc_name(rc), err.msg, ph_rc_name(want), word);
     CHECK(ph_user_op_count(u) == N_GOOD && ph_user_lib_count(u) == 1); /* all of it or nothing */
@@ -282,15 +284,15 @@ void test_user_sizes(void) {
     t.ops = &newer[0].op;
     t.op_size = sizeof newer[0];
     newer[1].more = &t;
-    CHECK(ph_user_ops_add(u, &t, "newer.so", &err) == PH_EUNSUP &&
+    CHECK(ph_user_ops_add(u, &t, "newer.so", &lock, &err) == PH_EUNSUP &&
           strstr(err.msg, "operator 1 says something"));
     newer[1].more = NULL;
-    CHECK_SAY(!ph_user_ops_add(u, &t, "newer.so", &err), "%s", err.msg);
+    CHECK_SAY(!ph_user_ops_add(u, &t, "newer.so", &lock, &err), "%s", err.msg);
     newer[0].op.name = "C", newer[1].op.name = "D";
     for (int i = 0; i < 2; i++) memcpy(older[i], &newer[i].op, sizeof older[i]);
     t.ops = (const pinhole_op *)(const void *)older;
     t.op_size = sizeof older[0];
-    CHECK_SAY(!ph_user_ops_add(u, &t, "older.so", &err), "%s", err.msg);
+    CHECK_SAY(!ph_user_ops_add(u, &t, "older.so", &lock, &err), "%s", err.msg);
     const ph_op *d = ph_user_op_find(u, "com.other", "D", 9, NULL);
     CHECK(d && !d->user->theirs.scratch && d->user->theirs.eval == eval_double && ph_user_lib_count(u) == 3);
     ph_user_ops_close(u);
@@ -477,6 +479,21 @@ void test_user_attributes(void) {
         ph_onnx_exported_close(&t.x);
     }
     done(&t);
+    /* A tensor of no elements: it is there. */
+    n = one("List", "x"), tensor = om_tensor("", 7, 1, (const int64_t[]){0});
+    a = attribute("tensor", 4), om_sub(&a, 5, &tensor), om_sub(&n, 5, &a);
+    m = model_of(&n, 1, "2,2", 3);
+    rc = import_with(&t, &m, registry());
+    if (!rc) rc = write_and_read(&t, 17);
+    CHECK_SAY(!rc, "%s", t.err.msg);
+    CHECK(!rc && evaluate(&t, t.back.graph, x, 2, 2, y, 12) && (int)y[9] == 1 && (int)y[0] == 0);
+    done(&t);
+    tensor = om_tensor("", 8, 1, (const int64_t[]){0}); /* of texts: still none */
+    n = one("List", "x"), a = attribute("tensor", 4), om_sub(&a, 5, &tensor), om_sub(&n, 5, &a);
+    refuse(&n, "2,2", 2, 1, PH_EUNSUP, "attribute 'tensor' is a tensor of string");
+    n = one("Double", "x"), om_number(&n, "k", 1), om_number(&n, "l", 1), om_number(&n, "k", 2);
+    refuse(&n, "2,2", 1, 1, PH_EFORMAT, "attribute 'k' is there twice");
+    refuse(&n, "2,2", 1, 1, PH_EFORMAT, "at node 'y' (Double), byte");
     /* A kind that is not given, and one that is another than the operator asks for. */
     n = one("List", "x"), a = attribute("tensor", 9), om_sub(&n, 5, &a);
     refuse(&n, "2,2", 2, 1, PH_EUNSUP, "attribute 'tensor' is of a kind that plug-ins are not given");
@@ -537,6 +554,70 @@ void test_user_names(void) {
     n = one("Scratch", "x"), m = model_of(&n, 1, "2,2", 1);
     CHECK(!import_with(&t, &m, registry()) && evaluate(&t, t.g.graph, x, 2, 2, y, 4) && y[2] == 6);
     done(&t);
+}
+
+/* A function of the model imports its domain in another version than the model: nodes of both are there, and
+ * what is written could import one. */
+static void write_versions(const char *op, int64_t inner, int64_t outer, const char *word) {
+    trip     t;
+    om_bytes f = {.n = 0}, new = om_node(op, "com.test", "a", "b"),
+             n[2] = {om_node("F", "fs", "x", "t"), om_node("Newer", "com.test", "t", "y")},
+             m = model_of(n, 2, "2,2", outer);
+    om_text(&f, 1, "F"), om_text(&f, 4, "a"), om_text(&f, 5, "b"), om_sub(&f, 7, &new);
+    om_opset(&f, 9, "", 17), om_opset(&f, 9, "com.test", inner), om_text(&f, 10, "fs");
+    om_opset(&m, 8, "fs", 1), om_sub(&m, 25, &f);
+    ph_rc rc = import_with(&t, &m, registry());
+    CHECK_SAY(!rc && t.g.graph->n_nodes == 2, "%s", t.err.msg);
+    rc = write_and_read(&t, 17);
+    CHECK_SAY(word ? rc == PH_EUNSUP && says(&t.err, word) : !rc, "%s: %s", ph_rc_name(rc), t.err.msg);
+    for (size_t i = 0; !word && !rc && i < 2; i++) CHECK(t.back.graph->node[i].op == t.g.graph->node[i].op);
+    done(&t);
+}
+
+void test_user_versions(void) {
+    write_versions("Newer", 4, 1,
+                   "node y is com.test::Newer since version 1; a model imports one version of a domain, "
+                   "here 4 for node");
+    write_versions("Newer", 1, 4, "and there it would be the operator since version 4");
+    write_versions("Newer", 3, 1, NULL); /* the same operator in both */
+    write_versions("Double", 9, 1, NULL);
+    write_versions("List", 2, 1, NULL); /* written as 2: both are what they were */
+    write_versions("List", 2, 4, NULL);
+}
+
+typedef struct text {
+    char   at[4096];
+    size_t n;
+} text;
+
+static void write_text(void *to, const char *from, size_t n) {
+    text *t = to;
+    CHECK(t->n + n < sizeof t->at);
+    memcpy(t->at + t->n, from, n);
+    t->n += n;
+}
+
+/* An operator's name is a stranger's word, like a node's. */
+void test_user_dot(void) {
+    const pinhole_op op = OP("a\"b\\c{|}", 1, 0, 1, 1, 1, 1, NULL, infer_same, eval_double);
+    pinhole_op_table t = table;
+    ph_user_ops     *u = NULL;
+    ph_graph        *g = NULL;
+    text             dot = {.n = 0};
+    t.ops = &op;
+    t.n_ops = 1;
+    CHECK(!ph_user_ops_open(&u, NULL) && !ph_user_ops_add(u, &t, "t.so", &lock, NULL) &&
+          !ph_graph_open(&g, "g", NULL));
+    int x = ph_graph_input(g, "x", PH_F32, ph_shape_of(1, ph_dim_of(4)));
+    ph_graph_output(
+        g,
+        ph_graph_node_of(g, ph_user_op_at(u, 0) ? &ph_user_op_at(u, 0)->op : NULL, 1, &x, 1, NULL, 0, "q\""),
+        "y");
+    CHECK(!ph_graph_finish(g, NULL));
+    ph_graph_dot(g, write_text, &dot);
+    CHECK_SAY(strstr(dot.at, "[label=\"com.test::a\\\"b\\\\c{|}\\nq\\\"\"];"), "%s", dot.at);
+    ph_graph_close(g);
+    ph_user_ops_close(u);
 }
 
 /* Three outputs of which the second is left out. */

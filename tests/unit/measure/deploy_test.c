@@ -68,7 +68,8 @@ void test_deploy_seams(void) {
         {"2,64,256", "127,256", 1, 1, 0, "is [2, 64, 256], and"},
         {"I,64,256", "100,256", 1, 1, 0, "does not mend"},
         {"I,64,256", "V,255", 1, 1, 0, "takes [V, 255]"},
-        {"I,64,256", "V,255", 1, 10, 0, "does not mend"}, /* said last: the type is wrong, too */
+        {"I,64,256", "V,255", 1, 10, 0, "does not mend"},    /* said last: the type is wrong, too */
+        {"I,64,256", "V,256", 1, 7, 0, "takes it as int64"}, /* nor is it said that flattening does it */
         {"I,64,256", "V,256", 10, 10, 0, "does not mend"},
         {"V,256", "V,256", 1, 10, 0, "takes it as float16"},
         {"I,64,256", "256", 1, 1, 0, "does not mend"},
