@@ -12,9 +12,11 @@
 
 void ph_cli_convert_progress(void *arg, size_t done, size_t n, const char *name) {
     const int *is_quiet = arg;
+    char       shown[PH_CLI_SHOWN];
     if (*is_quiet) return;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%zu of %zu  %.60s%s", done, n, name, done == n ? "\n" : "");
+        fprintf(stderr, "\r\033[K%zu of %zu  %.60s%s", done, n, ph_cli_shown(shown, name),
+                done == n ? "\n" : "");
     else if (done == n)
         fprintf(stderr, "%zu of %zu tensors\n", done, n);
 }
@@ -31,13 +33,14 @@ static json_t *report_json(const ph_convert *c, const ph_convert_report *r) {
 }
 
 void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int is_json) {
-    char in[32], out[32];
+    char in[32], out[32], shown[PH_CLI_SHOWN];
     if (r->fell_back)
         fprintf(
             stderr,
             "pinhole: %zu tensor%s (%s%s) cannot have the type asked for, by their rows or by how they are "
             "read: a finer one was taken\n",
-            r->fell_back, r->fell_back == 1 ? "" : "s", r->fell_back_first, r->fell_back == 1 ? "" : ", ...");
+            r->fell_back, r->fell_back == 1 ? "" : "s", ph_cli_shown(shown, r->fell_back_first),
+            r->fell_back == 1 ? "" : ", ...");
     if (r->carried_why[0])
         fprintf(
             stderr,
