@@ -6,6 +6,7 @@
 #include "graph/kv_page.h"
 #include "graph/modal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,10 +298,23 @@ void ph_cli_close(ph_cli *c) {
     free(c->template_text);
 }
 
-void ph_cli_print_json(json_t *object) {
-    json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    putchar('\n');
+int ph_cli_put(const char *bytes, size_t n) {
+    int failed = fflush(stdout) || ferror(stdout);
+    while (n && !failed) {
+        ssize_t k = write(STDOUT_FILENO, bytes, n);
+        if (k > 0) bytes += k, n -= (size_t)k;
+        failed = k <= 0 && errno != EINTR;
+    }
+    if (failed) fwrite(bytes, 1, n, stdout); /* meets the same, and the stream keeps that it failed */
+    return fflush(stdout) || ferror(stdout);
+}
+
+int ph_cli_print_json(json_t *object) {
+    char *line = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    int   failed = !line || ph_cli_put(line, strlen(line)) || ph_cli_put("\n", 1);
+    free(line);
     json_decref(object);
+    return failed;
 }
 
 void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object)) {

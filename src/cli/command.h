@@ -221,7 +221,10 @@ void ph_cli_complain(const char *command, const ph_err *err);
 enum { PH_CLI_SHOWN = 320 };
 const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text);
 void        ph_cli_print_opsets(const ph_onnx *m); /* a line of a listing */
-void        ph_cli_print_json(json_t *object);     /* one line; takes the reference */
+/* Bytes to standard output, at once and whole: a signal that is caught ends stdio's writing in the middle
+ * where a reader is slow, and what it held is lost.  Not 0: they cannot be written. */
+int ph_cli_put(const char *bytes, size_t n);
+int ph_cli_print_json(json_t *object); /* one line, put; takes the reference */
 /* A listing as one object, or by `text`; takes the reference. */
 void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
 /* Where the router put each part, and why (cli_route.c). */

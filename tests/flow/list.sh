@@ -66,6 +66,27 @@ ok "no such layer" refused 2 'no layer 9 to inject at: the language part has lay
 ok "alpha alone" refused 2 'goes with --inject' -p x --inject-alpha 1
 ok "a text model" refused 2 'nothing about pictures' -m tests/golden/set/models/llm_qwen2_tied -p x --inject 0
 
+# ---- Ctrl-C while nobody reads: all that was answered comes, none missing before another
+
+for ((i = 0; i < 400; i++)); do echo '{"prompt": "What is it?", "tokens": 40}'; done > "$D/q"
+slow_reader() { # ARGUMENTS...
+    python3 - "$PINHOLE" run -m "$model" --list "$D/q" --ignore-eos "$@" > "$D/all" << 'END'
+import fcntl, signal, subprocess, sys, termios, time
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+held, now = -1, 0
+while child.poll() is None and not (now == held and now > 40000):  # until the pipe is full
+    time.sleep(0.5)
+    held, now = now, int.from_bytes(fcntl.ioctl(child.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)
+child.send_signal(signal.SIGINT)
+time.sleep(0.3)
+sys.stdout.buffer.write(child.communicate(timeout=60)[0])
+sys.exit(child.returncode != 1)
+END
+    # shellcheck disable=SC2181
+    [ $? = 0 ] && jq -e -s 'length < 400 and [.[].line] == [range(1; length + 1)]' "$D/all" > /dev/null
+}
+for how in serial double deep; do ok "Ctrl-C while nobody reads: $how" slow_reader --pipeline $how -t 3; done
+
 # ---- which way, and why
 
 questions 18 > "$D/q"
