@@ -4,7 +4,6 @@
 
 #include "base/mem.h"
 #include "convert/onnx.h"
-#include "graph/modal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,9 +95,8 @@ static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, c
 
 /* What only ONNX files have. */
 typedef struct onnx_words {
-    const char    *part, *external;
+    const char    *part, *external, *alpha;
     int            opset, is_widened, is_ours, inject; /* inject: a layer; -1: none */
-    double         alpha;
     ph_cli_plugins plugins;
 } onnx_words;
 
@@ -131,9 +129,7 @@ static ph_rc to_onnx(const ph_convert *c, onnx_words *w, int has_threads, int is
     x.external = PH_ONNX_EXTERNAL_AUTO;
     x.injects = w->inject >= 0;
     x.inject_layer = w->inject;
-    x.inject_alpha = w->alpha;
-    if (!x.injects && (w->alpha < PH_INJECT_ALPHA || w->alpha > PH_INJECT_ALPHA))
-        return PH_FAIL(err, PH_EUSAGE, "--inject-alpha goes with --inject LAYER");
+    PH_TRY(ph_cli_inject_alpha(w->alpha, w->inject, &x.inject_alpha, err));
     x.how = (ph_onnx_export_how){.opset = w->opset,
                                  .has_type = c->types->has_type,
                                  .type = c->types->type,
@@ -160,7 +156,7 @@ static ph_rc to_onnx(const ph_convert *c, onnx_words *w, int has_threads, int is
 
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const char       *to = NULL, *dtype = NULL, *names = NULL;
-    onnx_words        words = {.inject = -1, .alpha = PH_INJECT_ALPHA};
+    onnx_words        words = {.inject = -1};
     int               is_json = 0, is_quiet = 0, threads = 0, is_over;
     ph_recipe_types   types = {0};
     ph_convert        c = {.types = &types, .say = ph_cli_convert_progress, .say_arg = &is_quiet};
@@ -187,9 +183,10 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
           {"--widen", 0, NULL, "for onnx: weights of types that ONNX lacks become f16, not an error",
            PH_OPTION_FLAG, &words.is_widened},
           {"--inject", 0, "LAYER",
-           "for onnx: pooled features are added to what this layer of the language part reads (PoolInject)",
+           "for onnx: pooled features are added to what this layer of the language part reads, "
+             "which is normalised (PoolInject: LayerNorm of h + alpha * mean(v))",
            PH_OPTION_INT(0, 1000000), &words.inject},
-          {"--inject-alpha", 0, "A", "how much of them (0.3)", PH_OPTION_REAL, &words.alpha},
+          {"--inject-alpha", 0, "A", PH_CLI_ALPHA_HELP, PH_OPTION_TEXT, &words.alpha},
           {"--own-operators", 0, NULL,
            "for onnx: multimodal operators stay our own (domain pinhole), for pinhole alone to read",
            PH_OPTION_FLAG, &words.is_ours},
@@ -214,7 +211,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     PH_TRY(ph_cli_convert_names(&c, names, err));
     if (!strcmp(to, "onnx")) return to_onnx(&c, &words, threads > 0, is_json, err);
     if (words.part || words.external || words.opset || words.is_widened || words.is_ours ||
-        words.inject >= 0 || words.plugins.path.n)
+        words.inject >= 0 || words.alpha || words.plugins.path.n)
         return PH_FAIL(
             err, PH_EUSAGE,
             "--part, --opset, --external, --widen, --inject, --own-operators and --plugin go with --to onnx");

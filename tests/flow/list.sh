@@ -63,7 +63,10 @@ for how in "--pipeline double -t 2" "--pipeline double -t 4 --see-threads 1 --ch
     ok "injected: $how" cmp -s "$D/want" "$D/got"
 done
 ok "no such layer" refused 2 'no layer 9 to inject at: the language part has layers 0 to 3' -p x --inject 9
-ok "alpha alone" refused 2 'goes with --inject' -p x --inject-alpha 1
+for alpha in 1 0.3 nan; do ok "alpha alone: $alpha" refused 2 'goes with --inject' -p x --inject-alpha $alpha; done
+for alpha in nan inf 1e38 -10001 x; do
+    ok "alpha $alpha" refused 2 "--inject-alpha takes a number from -10000 to 10000, not '$alpha'" -p x --inject 1 --inject-alpha=$alpha
+done
 ok "a text model" refused 2 'nothing about pictures' -m tests/golden/set/models/llm_qwen2_tied -p x --inject 0
 
 # ---- Ctrl-C while nobody reads: all that was answered comes, none missing before another
