@@ -204,6 +204,11 @@ static ph_rc check_list(const job *j, ph_err *err) {
 static ph_rc open_list(job *j, ph_cli_list *l, ph_err *err) {
     int is_stdin = !strcmp(j->list, "-");
     PH_TRY(ph_cli_pipeline(j->pipeline, &l->overlap, err));
+    if (j->bandwidth && l->overlap == PH_OVERLAP_SERIAL)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "--bandwidth tells how many sides are at work at a time, and --pipeline serial has one: "
+            "leave one of them out");
     if (is_stdin) {
         j->list_text = read_all(stdin, &l->n);
         if (!j->list_text) return PH_FAIL(err, PH_ENOMEM, "the list on standard input");

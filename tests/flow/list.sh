@@ -107,10 +107,11 @@ ok "little bandwidth" way '^pipeline: serial, since both sides at once would wan
 ok "much bandwidth" way '^pipeline: deep, since the memory feeds three sides.*3 sides of decode.prepare . see.bridge . answer draw .*GB/s' -t 3 --bandwidth 900TB
 ok "much, for two threads" way '^pipeline: double, since the memory feeds two sides.*2 sides' -t 2 --bandwidth 900TB
 ok "much, but two asked for" way '^pipeline: double, since the memory feeds two sides' -t 3 --pipeline double --bandwidth 900TB
-ok "much, but one asked for" way '^pipeline: serial$' -t 3 --pipeline serial --bandwidth 900TB
+ok "much, but one asked for" refused 2 '--pipeline serial has one' -t 3 --list "$D/q" --pipeline serial --bandwidth 900TB
 ok "much, and one thread" way '^pipeline: serial, since one thread' -t 1 --bandwidth 900TB
 head -n 3 "$D/q" > "$D/few" && cp "$D/few" "$D/q"
 ok "few questions" way 'too few questions' -t 2
+ok "few questions to weigh" way '^pipeline: serial, since the first questions, which are weighed, were all' -t 3 --pipeline deep --bandwidth 900TB
 
 # ---- what is wrong
 
