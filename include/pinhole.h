@@ -104,10 +104,11 @@ typedef struct pinhole_model_options {
     int         mlock;      /* 1: read all weights and lock them in memory; EMACHINE where that is refused */
     int         read_ahead; /* 1: a thread asks for mapped weights in the order of their use; it ends with
                              * the model */
-    int    trust;  /* 1: of a bundle only size and keys are held against its checksums, not the weights */
-    int    inject; /* 1: the pooled features of a question's pictures are added to what layer */
-    int    inject_layer; /* ... of the decoder reads, from 0; EUSAGE where it has no such layer */
-    double inject_alpha; /* how much of them; 0: 0.3 */
+    int trust;  /* 1: of a bundle only size and keys are held against its checksums, not the weights */
+    int inject; /* 1: what layer inject_layer of the decoder reads becomes LayerNorm(h + alpha * mean(v)),
+                 * v the visual tokens of a question's pictures; without pictures it stays h */
+    int    inject_layer; /* from 0; EUSAGE where the decoder has no such layer */
+    double inject_alpha; /* -1e4 to 1e4, else EUSAGE; 0: 0.3 (1e-9 or less beside h is as good as nothing) */
 } pinhole_model_options;
 
 /* Open a checkpoint: a Hugging Face directory, or a .gguf file.  Weights are mapped and none is read,

@@ -182,8 +182,7 @@ static int done(void *arg, size_t index, ph_rc rc, const ph_answer *a, const ph_
         json_object_set_new(o, "error", error_json(rc, err));
     w->answered += a != NULL;
     let_go(l);
-    ph_cli_print_json(o);
-    return fflush(stdout) != 0 || atomic_load(w->how->question.cancel); /* nobody listens, or wants more */
+    return ph_cli_print_json(o) || atomic_load(w->how->question.cancel); /* nobody listens, or wants more */
 }
 
 /* ---- the list ---- */

@@ -74,7 +74,7 @@ static void hold_streams(void) {
 
 static int finish(const char *command, ph_rc rc) {
     if (!fflush(stdout) && !ferror(stdout)) return ph_rc_exit(rc);
-    if (!rc) fprintf(stderr, "pinhole %s: standard output cannot be written\n", command);
+    fprintf(stderr, "pinhole %s: standard output cannot be written\n", command);
     return ph_rc_exit(PH_EIO);
 }
 

@@ -6,6 +6,8 @@
 #include "graph/kv_page.h"
 #include "graph/modal.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,11 +138,21 @@ void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
 void ph_cli_inject_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
     const ph_option r[] = {
         {"--inject", 0, "LAYER",
-         "the pooled features of a question's pictures are added to what this layer of the decoder reads",
+         "the pooled features of a question's pictures are added to what this layer of the decoder reads, "
+         "which is normalised (LayerNorm of h + alpha * mean(v))",
          PH_OPTION_INT(0, 1000000), &c->inject},
-        {"--inject-alpha", 0, "A", "how much of them (0.3)", PH_OPTION_REAL, &c->inject_alpha},
+        {"--inject-alpha", 0, "A", PH_CLI_ALPHA_HELP, PH_OPTION_TEXT, &c->inject_share},
     };
     ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
+}
+
+ph_rc ph_cli_inject_alpha(const char *text, int layer, double *out, ph_err *err) {
+    *out = PH_INJECT_ALPHA;
+    if (!text) return PH_OK;
+    if (layer < 0) return PH_FAIL(err, PH_EUSAGE, "--inject-alpha goes with --inject LAYER");
+    if (ph_real_parse(text, out) && fabs(*out) <= PH_INJECT_MOST) return PH_OK;
+    return PH_FAIL(err, PH_EUSAGE, "--inject-alpha takes a number from %g to %g, not '%s'", -PH_INJECT_MOST,
+                   PH_INJECT_MOST, text);
 }
 
 /* Where the built-in model is: PINHOLE_MODEL, beside a build folder, or where `make install` puts it. */
@@ -263,8 +275,7 @@ static ph_rc read_engines(ph_cli *c, ph_err *err) {
 ph_rc ph_cli_settle(ph_cli *c, ph_err *err) {
     PH_TRY(read_engines(c, err));
     PH_TRY(ph_cli_check_video(c, err));
-    if (c->inject < 0 && (c->inject_alpha < PH_INJECT_ALPHA || c->inject_alpha > PH_INJECT_ALPHA))
-        return PH_FAIL(err, PH_EUSAGE, "--inject-alpha goes with --inject LAYER");
+    PH_TRY(ph_cli_inject_alpha(c->inject_share, c->inject, &c->inject_alpha, err));
     if (c->alpha) {
         if (!strcmp(c->alpha, "drop"))
             c->session.alpha = PH_ALPHA_DROP;
@@ -300,10 +311,23 @@ void ph_cli_close(ph_cli *c) {
     free(c->template_text);
 }
 
-void ph_cli_print_json(json_t *object) {
-    json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    putchar('\n');
+int ph_cli_put(const char *bytes, size_t n) {
+    int failed = fflush(stdout) || ferror(stdout);
+    while (n && !failed) {
+        ssize_t k = write(STDOUT_FILENO, bytes, n);
+        if (k > 0) bytes += k, n -= (size_t)k;
+        failed = k <= 0 && errno != EINTR;
+    }
+    if (failed) fwrite(bytes, 1, n, stdout); /* meets the same, and the stream keeps that it failed */
+    return fflush(stdout) || ferror(stdout);
+}
+
+int ph_cli_print_json(json_t *object) {
+    char *line = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    int   failed = !line || ph_cli_put(line, strlen(line)) || ph_cli_put("\n", 1);
+    free(line);
     json_decref(object);
+    return failed;
 }
 
 void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object)) {

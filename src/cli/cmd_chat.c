@@ -45,9 +45,8 @@ static void interrupted(int signal) {
 
 static int print_piece(void *arg, const char *bytes, size_t n) {
     job *j = arg;
-    fwrite(bytes, 1, n, stdout);
     j->last = bytes[n - 1];
-    return fflush(stdout) != 0;
+    return ph_cli_put(bytes, n);
 }
 
 static ph_rc add_message(job *j, const char *role, size_t n_images, const char *text, size_t n, ph_err *err) {
@@ -153,8 +152,7 @@ static ph_rc answer(job *j, const char *text, size_t n, ph_err *err) {
     if (j->cli.is_json)
         print_json(&a);
     else if (j->last != '\n')
-        putchar('\n');
-    fflush(stdout);
+        ph_cli_put("\n", 1);
     return add_message(j, "assistant", 0, a.text, a.n_text, err);
 }
 

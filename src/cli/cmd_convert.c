@@ -4,7 +4,6 @@
 
 #include "base/mem.h"
 #include "convert/onnx.h"
-#include "graph/modal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +11,11 @@
 
 void ph_cli_convert_progress(void *arg, size_t done, size_t n, const char *name) {
     const int *is_quiet = arg;
+    char       shown[PH_CLI_SHOWN];
     if (*is_quiet) return;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%zu of %zu  %.60s%s", done, n, name, done == n ? "\n" : "");
+        fprintf(stderr, "\r\033[K%zu of %zu  %.60s%s", done, n, ph_cli_shown(shown, name),
+                done == n ? "\n" : "");
     else if (done == n)
         fprintf(stderr, "%zu of %zu tensors\n", done, n);
 }
@@ -31,13 +32,14 @@ static json_t *report_json(const ph_convert *c, const ph_convert_report *r) {
 }
 
 void ph_cli_convert_report(const ph_convert *c, const ph_convert_report *r, int is_json) {
-    char in[32], out[32];
+    char in[32], out[32], shown[PH_CLI_SHOWN];
     if (r->fell_back)
         fprintf(
             stderr,
             "pinhole: %zu tensor%s (%s%s) cannot have the type asked for, by their rows or by how they are "
             "read: a finer one was taken\n",
-            r->fell_back, r->fell_back == 1 ? "" : "s", r->fell_back_first, r->fell_back == 1 ? "" : ", ...");
+            r->fell_back, r->fell_back == 1 ? "" : "s", ph_cli_shown(shown, r->fell_back_first),
+            r->fell_back == 1 ? "" : ", ...");
     if (r->carried_why[0])
         fprintf(
             stderr,
@@ -93,9 +95,8 @@ static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, c
 
 /* What only ONNX files have. */
 typedef struct onnx_words {
-    const char    *part, *external;
+    const char    *part, *external, *alpha;
     int            opset, is_widened, is_ours, inject; /* inject: a layer; -1: none */
-    double         alpha;
     ph_cli_plugins plugins;
 } onnx_words;
 
@@ -128,9 +129,7 @@ static ph_rc to_onnx(const ph_convert *c, onnx_words *w, int has_threads, int is
     x.external = PH_ONNX_EXTERNAL_AUTO;
     x.injects = w->inject >= 0;
     x.inject_layer = w->inject;
-    x.inject_alpha = w->alpha;
-    if (!x.injects && (w->alpha < PH_INJECT_ALPHA || w->alpha > PH_INJECT_ALPHA))
-        return PH_FAIL(err, PH_EUSAGE, "--inject-alpha goes with --inject LAYER");
+    PH_TRY(ph_cli_inject_alpha(w->alpha, w->inject, &x.inject_alpha, err));
     x.how = (ph_onnx_export_how){.opset = w->opset,
                                  .has_type = c->types->has_type,
                                  .type = c->types->type,
@@ -157,7 +156,7 @@ static ph_rc to_onnx(const ph_convert *c, onnx_words *w, int has_threads, int is
 
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     const char       *to = NULL, *dtype = NULL, *names = NULL;
-    onnx_words        words = {.inject = -1, .alpha = PH_INJECT_ALPHA};
+    onnx_words        words = {.inject = -1};
     int               is_json = 0, is_quiet = 0, threads = 0, is_over;
     ph_recipe_types   types = {0};
     ph_convert        c = {.types = &types, .say = ph_cli_convert_progress, .say_arg = &is_quiet};
@@ -184,9 +183,10 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
           {"--widen", 0, NULL, "for onnx: weights of types that ONNX lacks become f16, not an error",
            PH_OPTION_FLAG, &words.is_widened},
           {"--inject", 0, "LAYER",
-           "for onnx: pooled features are added to what this layer of the language part reads (PoolInject)",
+           "for onnx: pooled features are added to what this layer of the language part reads, "
+             "which is normalised (PoolInject: LayerNorm of h + alpha * mean(v))",
            PH_OPTION_INT(0, 1000000), &words.inject},
-          {"--inject-alpha", 0, "A", "how much of them (0.3)", PH_OPTION_REAL, &words.alpha},
+          {"--inject-alpha", 0, "A", PH_CLI_ALPHA_HELP, PH_OPTION_TEXT, &words.alpha},
           {"--own-operators", 0, NULL,
            "for onnx: multimodal operators stay our own (domain pinhole), for pinhole alone to read",
            PH_OPTION_FLAG, &words.is_ours},
@@ -211,7 +211,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     PH_TRY(ph_cli_convert_names(&c, names, err));
     if (!strcmp(to, "onnx")) return to_onnx(&c, &words, threads > 0, is_json, err);
     if (words.part || words.external || words.opset || words.is_widened || words.is_ours ||
-        words.inject >= 0 || words.plugins.path.n)
+        words.inject >= 0 || words.alpha || words.plugins.path.n)
         return PH_FAIL(
             err, PH_EUSAGE,
             "--part, --opset, --external, --widen, --inject, --own-operators and --plugin go with --to onnx");

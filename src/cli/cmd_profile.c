@@ -2,12 +2,15 @@
 #include "cli/command.h"
 
 #include "formats/container.h"
+#include "formats/produce.h"
 #include "measure/memory_peak.h"
 #include "measure/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct job {
     ph_cli             cli;
@@ -162,7 +165,14 @@ static ph_rc save(job *j, ph_err *err) {
     return ph_costs_write(c, j->saved, err);
 }
 
-/* Before it takes its time: what is read would be lost, and of two in one place one is. */
+/* By whatever name: a redirection's, /dev/stdout, a link. */
+static int is_standard_output(const char *path) {
+    struct stat file, out;
+    return !stat(path, &file) && !fstat(STDOUT_FILENO, &out) && file.st_dev == out.st_dev &&
+           file.st_ino == out.st_ino;
+}
+
+/* Before it takes its time: what is read would be lost, and of two in one place one is, be it the report. */
 static ph_rc check_places(const job *j, ph_err *err) {
     const char *const read[] = {j->cli.path, j->cli.mmproj, j->cli.template_path,
                                 j->cli.images.n ? j->cli.images.at[0] : NULL};
@@ -173,7 +183,9 @@ static ph_rc check_places(const job *j, ph_err *err) {
         for (size_t k = 0; k < i; k++)
             if (to[k] && ph_container_is_same_place(to[i], to[k]))
                 return PH_FAIL(err, PH_EUSAGE, "%.200s cannot hold both: write one somewhere else", to[i]);
-        PH_TRY(ph_file_may_replace(to[i], err));
+        if (is_standard_output(to[i]))
+            return PH_FAIL(err, PH_EUSAGE, "%.200s is where the report is printed: name another file", to[i]);
+        PH_TRY(ph_part_may_open(to[i], err));
     }
     return j->peaks ? ph_memory_may_draw(j->peaks, err) : PH_OK;
 }

@@ -42,8 +42,10 @@ static int is_file(const job *j) {
 
 static void say_unmet(const job *j) {
     const ph_recipe_types *t = &j->types;
+    char                   shown[PH_CLI_SHOWN];
     for (size_t i = 0; (i = ph_recipe_unmet(t, i)) < t->n; i++)
-        fprintf(stderr, "pinhole: no tensor matches the rule '%.120s' of the recipe\n", t->rule[i].pattern);
+        fprintf(stderr, "pinhole: no tensor matches the rule '%s' of the recipe\n",
+                ph_cli_shown(shown, t->rule[i].pattern));
 }
 
 static ph_rc work(job *j, ph_err *err) {

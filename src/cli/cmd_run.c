@@ -35,9 +35,8 @@ static void interrupted(int signal) {
 
 static int print_piece(void *arg, const char *bytes, size_t n) {
     job *j = arg;
-    fwrite(bytes, 1, n, stdout);
     j->last = bytes[n - 1];
-    return fflush(stdout) != 0; /* nobody listens: stop */
+    return ph_cli_put(bytes, n); /* nobody listens: stop */
 }
 
 /* --prompt - reads standard input. */
@@ -164,7 +163,7 @@ static ph_rc ask(job *j, ph_err *err) {
         if (j->shows_stats) print_stats(j, &a);
     } while (++sound.stretch < a.stretches && a.stop != PH_STOP_CANCEL);
     /* Nothing at all is an empty line to a program, and told to a person. */
-    if (!j->cli.is_json && j->last != '\n' && (j->last || !isatty(STDOUT_FILENO))) putchar('\n');
+    if (!j->cli.is_json && j->last != '\n' && (j->last || !isatty(STDOUT_FILENO))) ph_cli_put("\n", 1);
     return PH_OK;
 }
 
@@ -205,6 +204,11 @@ static ph_rc check_list(const job *j, ph_err *err) {
 static ph_rc open_list(job *j, ph_cli_list *l, ph_err *err) {
     int is_stdin = !strcmp(j->list, "-");
     PH_TRY(ph_cli_pipeline(j->pipeline, &l->overlap, err));
+    if (j->bandwidth && l->overlap == PH_OVERLAP_SERIAL)
+        return PH_FAIL(
+            err, PH_EUSAGE,
+            "--bandwidth tells how many sides are at work at a time, and --pipeline serial has one: "
+            "leave one of them out");
     if (is_stdin) {
         j->list_text = read_all(stdin, &l->n);
         if (!j->list_text) return PH_FAIL(err, PH_ENOMEM, "the list on standard input");

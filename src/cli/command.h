@@ -135,6 +135,7 @@ typedef struct ph_cli {
     int                is_shown_only; /* the command runs no model: such options count for plans only */
     int                inject;        /* a layer of the decoder; -1: nothing is injected */
     double             inject_alpha;
+    const char        *inject_share; /* as it was given; or NULL */
     const char        *system;
     /* what open makes of them */
     ph_log       log;
@@ -157,6 +158,11 @@ void ph_cli_model_options(ph_cli   *c,
 void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* -t -c --engine --alpha ... */
 void ph_cli_sampling_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 void ph_cli_inject_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]); /* --inject --inject-alpha */
+#define PH_CLI_ALPHA_HELP "alpha, how much of them (0.3); -10000 to 10000"
+/* --inject-alpha as it was given (NULL: not).  Errors: PH_EUSAGE no layer (below 0), no number of the range.
+ */
+ph_rc ph_cli_inject_alpha(const char *text, int layer, double *out, ph_err *err);
+int   ph_real_parse(const char *text, double *out); /* 0: it is no number, and nothing else */
 
 void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 
@@ -221,7 +227,10 @@ void ph_cli_complain(const char *command, const ph_err *err);
 enum { PH_CLI_SHOWN = 320 };
 const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text);
 void        ph_cli_print_opsets(const ph_onnx *m); /* a line of a listing */
-void        ph_cli_print_json(json_t *object);     /* one line; takes the reference */
+/* Bytes to standard output, at once and whole: a signal that is caught ends stdio's writing in the middle
+ * where a reader is slow, and what it held is lost.  Not 0: they cannot be written. */
+int ph_cli_put(const char *bytes, size_t n);
+int ph_cli_print_json(json_t *object); /* one line, put; takes the reference */
 /* A listing as one object, or by `text`; takes the reference. */
 void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
 /* Where the router put each part, and why (cli_route.c). */

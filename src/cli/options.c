@@ -93,14 +93,18 @@ static ph_rc set_whole(const ph_option *r, const char *value, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc set_real(const ph_option *r, const char *value, ph_err *err) {
+int ph_real_parse(const char *value, double *out) {
     char *end;
     errno = 0;
     double x = strtod(value, &end);
     if (isspace((unsigned char)*value) || end == value || *end || errno)
-        return bad(r, value, "a number", err); /* blanks may hide a sign */
-    *(double *)r->to = x;
-    return PH_OK;
+        return 0; /* blanks may hide a sign */
+    *out = x;
+    return 1;
+}
+
+static ph_rc set_real(const ph_option *r, const char *value, ph_err *err) {
+    return ph_real_parse(value, r->to) ? PH_OK : bad(r, value, "a number", err);
 }
 
 /* Blanks at an end are no part of a size, and tell a script that went wrong. */

@@ -54,7 +54,6 @@ typedef struct ph_convert_report {
     char   fell_back_first[128]; /* the first of them */
     int    pre_unknown;      /* no name in GGUF for how this tokenizer splits: others will split otherwise */
     char   mmproj_out[4096]; /* where the vision part went; "" none */
-    int    files;            /* that were begun */
     int    is_carried;       /* tensors kept Hugging Face's names */
     char   carried_why[256]; /* what had no name, if that was not asked for; "" */
 } ph_convert_report;

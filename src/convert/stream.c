@@ -315,22 +315,34 @@ static ph_rc make(void *arg, size_t i, size_t first, size_t n, uint8_t *out, ph_
     return PH_OK;
 }
 
-/* Rules of which none matches would write what no recipe asks for: said before the last file is written. */
-static ph_rc check_recipe(const ph_stream *s, ph_err *err) {
-    const ph_recipe_types *t = s->c->types;
-    if (!t || !t->n || !t->met || s->report->files < (s->report->mmproj_out[0] ? 2 : 1)) return PH_OK;
+int ph_convert_is_wanted(const ph_convert *c, const char *name) {
+    const ph_recipe_types *t = c->types;
+    if (!t || !t->n || !t->met) return 1;
     for (size_t i = 0; i < t->n; i++)
-        if (t->met[i]) return PH_OK;
+        if (ph_recipe_matches(t->rule[i].pattern, name)) return 1;
+    return 0;
+}
+
+ph_rc ph_convert_no_rule(const ph_convert *c, const char *name, ph_err *err) {
+    const ph_recipe_types *t = c->types;
     return PH_FAIL(err, PH_EFORMAT,
                    "none of the recipe's %zu rule%s matches a tensor: the first is '%.80s', and a tensor is "
                    "called '%.120s'",
-                   t->n, t->n == 1 ? "" : "s", t->rule[0].pattern, s->n ? s->to[0].name : "");
+                   t->n, t->n == 1 ? "" : "s", t->rule[0].pattern, name);
+}
+
+/* Of two files the names of both were looked at before the first was begun. */
+static ph_rc check_recipe(const ph_stream *s, ph_err *err) {
+    const ph_recipe_types *t = s->c->types;
+    if (!t || !t->n || !t->met || s->report->mmproj_out[0]) return PH_OK;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->met[i]) return PH_OK;
+    return ph_convert_no_rule(s->c, s->n ? s->to[0].name : "", err);
 }
 
 ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err) {
     int    n = s->c->threads > 0 ? s->c->threads : 1;
     size_t floats;
-    if (!s->threads) s->report->files++;
     PH_TRY(check_recipe(s, err));
     if (!s->threads) PH_TRY(ph_threads_open(&s->threads, n, err));
     if (ph_mul_over(2 * (size_t)n, s->row + 16, &floats))

@@ -66,6 +66,11 @@ ph_rc ph_stream_ready(ph_stream *s, ph_producer *out, ph_err *err);
 /* convert/convert.c: errors: PH_EUSAGE path is something that is read. */
 ph_rc ph_convert_may_write(const ph_convert *c, const char *path, ph_err *err);
 
+/* Whether a rule of the recipe matches the name (or there are no rules), and the error where none does for
+ * any tensor: what is written would be what no recipe asks for.  Said before the first file is begun. */
+int   ph_convert_is_wanted(const ph_convert *c, const char *name);
+ph_rc ph_convert_no_rule(const ph_convert *c, const char *name, ph_err *err);
+
 /* PH_EUNSUP: c->in has the field's names, and they have no place for scales. */
 ph_rc ph_convert_no_int8(const ph_convert *c, ph_err *err);
 /* convert/to_bundle.c: any checkpoint into a bundle; one more way to write what is in a stream.  meta gets

@@ -242,6 +242,13 @@ static ph_rc choose_names(work *w, int *carries, ph_err *err) {
     return PH_OK;
 }
 
+/* Some rule of the recipe is for one of the two files. */
+static ph_rc check_rows(const work *w, ph_err *err) {
+    for (size_t i = 0; i < w->rows.n; i++)
+        if (ph_convert_is_wanted(w->c, w->rows.row[i].gguf)) return PH_OK;
+    return w->rows.n ? ph_convert_no_rule(w->c, w->rows.row[0].gguf, err) : PH_OK;
+}
+
 static ph_rc write_all(work *w, ph_err *err) {
     int carries;
     PH_TRY(choose_names(w, &carries, err));
@@ -249,6 +256,7 @@ static ph_rc write_all(work *w, ph_err *err) {
         return PH_FAIL(err, PH_EUSAGE, "--mmproj-out %.120s: %s: leave it out", w->c->mmproj_out,
                        carries ? "the vision part stays in the one file" : "the model has no vision part");
     if (carries) return ph_convert_carry(w->c, w->report, w->m, &w->arena, err);
+    PH_TRY(check_rows(w, err));
     if (w->m->spec.has_vision) {
         PH_TRY(vision_path(w->c, w->report->mmproj_out, err));
         PH_TRY(ph_convert_may_write(w->c, w->report->mmproj_out, err));
@@ -326,11 +334,19 @@ static ph_rc check_again(const ph_convert *c, const ph_bundle *b, ph_err *err) {
     return PH_OK;
 }
 
+static int is_any_wanted(const ph_convert *c, const ph_gguf *g) {
+    size_t i = 0;
+    while (i < g->weights.n && !ph_convert_is_wanted(c, g->weights.at[i].name)) i++;
+    return i < g->weights.n;
+}
+
 /* A bundle becomes the files that it was made of. */
 static ph_rc parts_again(const ph_convert *c, ph_convert_report *report, const ph_bundle *b, const ph_gguf *g,
                          const ph_gguf *vision, ph_arena *arena, ph_err *err) {
     PH_TRY(check_again(c, b, err));
     PH_TRY(ph_bundle_check(b, err));
+    if (g->weights.n && !is_any_wanted(c, g) && !(b->has_vision && is_any_wanted(c, vision)))
+        return ph_convert_no_rule(c, g->weights.at[0].name, err);
     if (b->has_vision) {
         PH_TRY(vision_path(c, report->mmproj_out, err));
         PH_TRY(ph_convert_may_write(c, report->mmproj_out, err));

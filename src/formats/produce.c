@@ -149,6 +149,13 @@ ph_rc ph_part_open_through(ph_part_file *f, const char *path, ph_err *err) {
     return rc;
 }
 
+ph_rc ph_part_may_open(const char *path, ph_err *err) {
+    ph_part_file f;
+    PH_TRY(ph_part_open_through(&f, path, err));
+    (void)ph_part_close(&f, PH_EIO, NULL);
+    return PH_OK;
+}
+
 /* A name for the file that has none: at once its own if that is free. */
 static int give_name(ph_part_file *f) {
     char from[64];

@@ -43,6 +43,8 @@ ph_rc ph_part_open(ph_part_file *f, const char *path, ph_err *err);
 /* Where path is a link, the file that it leads to appears, there already or not, and the link stays: for
  * what is a note of a run, not a model.  Errors: also PH_EPATH links that go in a circle. */
 ph_rc ph_part_open_through(ph_part_file *f, const char *path, ph_err *err);
+/* Whether ph_part_open_through would, before what is to be written is made; nothing is left. */
+ph_rc ph_part_may_open(const char *path, ph_err *err);
 ph_rc ph_part_open_named(ph_part_file *f, const char *path, ph_err *err); /* with a name from the beginning */
 ph_rc ph_part_close(ph_part_file *f, ph_rc rc, ph_err *err); /* rc not 0: nothing is left, rc returned */
 

@@ -1,7 +1,8 @@
 /* inject.c - see inject.h. */
 #include "graph/inject.h"
 
-#include <float.h>
+#include "graph/modal.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,9 @@ static ph_rc check(const ph_graph *g, const char *at, double alpha, ph_err *err)
                        at);
     if (ph_graph_find(g, PH_INJECT_FEATURES) >= 0)
         return PH_FAIL(err, PH_EUSAGE, "graph %s: features are injected already", g->name);
-    if (!(fabs(alpha) <= FLT_MAX)) return PH_FAIL(err, PH_EUSAGE, "injecting with alpha %g", alpha);
+    if (!(fabs(alpha) <= PH_INJECT_MOST))
+        return PH_FAIL(err, PH_EUSAGE, "injecting takes an alpha from %g to %g, not %g", -PH_INJECT_MOST,
+                       PH_INJECT_MOST, alpha);
     return PH_OK;
 }
 

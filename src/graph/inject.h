@@ -14,7 +14,8 @@
  * called
  * "<at>.injected".  Its norm has scale 1 and bias 0, the constants "inject.scale" and "inject.bias".
  * This changes what the graph says: no pass of pass.def, but something that is asked for.
- * Errors: PH_EUSAGE no such value, no rows of floats, injected already, an alpha that is not finite. */
+ * Errors: PH_EUSAGE no such value, no rows of floats, injected already, an alpha beyond
+ * PH_INJECT_MOST. */
 ph_rc ph_graph_inject(ph_graph *g, const char *at, double alpha, ph_err *err);
 
 #endif

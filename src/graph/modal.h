@@ -10,7 +10,9 @@
 #include "graph/op.h"
 
 /* ---- PoolInject ---- */
-#define PH_INJECT_ALPHA   0.3
+#define PH_INJECT_ALPHA 0.3
+#define PH_INJECT_MOST                                                                                       \
+    1e4 /* of alpha, either sign, where features are injected: rows stay far from overflow */
 #define PH_INJECT_EPSILON 1e-5
 /* mean[n] = alpha * the mean of v[rows, n]; zeros where rows is 0.  Rows are summed 32 at a time, then the
  * sums: the error is at most (34 + rows / 32) * FLT_EPSILON * |alpha| * mean |v|.

@@ -51,7 +51,7 @@ typedef struct leg {
     ph_many_report          *report;
     size_t                   first, most; /* questions from `first` on, at most so many; 0: all */
     price                    tried;       /* of those behind the warm-up */
-    size_t                   n_done, n_answered;
+    size_t                   n_done, n_answered, n_seen;
     double                   picture_bytes; /* of files, pixels and tiles */
     uint64_t                 last_ns;       /* when the newest was done */
     const price             *serial;        /* of a double leg that is tried: what it is held to; or NULL */
@@ -123,6 +123,7 @@ static int done(void *arg, size_t index, ph_rc rc, const ph_answer *a, const ph_
     l->last_ns = now;
     if (a) {
         l->n_answered++;
+        l->n_seen += a->stage_ms[PH_STAGE_bridge] > 0;
         l->picture_bytes += (double)a->picture_bytes;
         r->picture_ms += sum_ms(a, PH_STAGE_decode, PH_STAGE_bridge);
         r->answer_ms += sum_ms(a, PH_STAGE_splice, PH_STAGE_speak);
@@ -208,7 +209,8 @@ static int see_threads_of(const ph_many *m, const price *p, int threads, int is_
 }
 
 static const char *not_tried(const leg *serial, const ph_many_report *r) {
-    if (serial->tried.visual <= 0) return "nothing was seen";
+    if (!serial->n_seen) return "nothing was seen";
+    if (serial->tried.visual <= 0) return "no new picture was seen after the first question";
     if (r->threads < 2) return "one thread has no second side";
     return NULL;
 }
@@ -276,8 +278,11 @@ static ph_rc by_bandwidth(const ph_many *m, const ph_pipeline_calls *calls, ph_m
     leg          rest = {.calls = calls, .report = out};
     ph_cut_stage group[PH_MANY_GROUPS];
     PH_TRY(open_and_run(m, one_side, 0, &serial, group, err));
-    if (serial.is_over) return PH_OK;
     rest.first = serial.n_done;
+    if (serial.is_over || rest.first == m->n) {
+        out->why = "the first questions, which are weighed, were all";
+        return PH_OK;
+    }
     size_t   most = m->how == PH_OVERLAP_AUTO ? PH_MANY_GROUPS : (size_t)m->how + 1;
     ph_sides sides = one_side;
     if ((size_t)out->threads < most) most = (size_t)out->threads;
@@ -296,9 +301,10 @@ static ph_rc by_bandwidth(const ph_many *m, const ph_pipeline_calls *calls, ph_m
     return open_and_run(m, one_side, 0, &rest, NULL, err);
 }
 
-static ph_overlap most_used(const ph_many_report *r) {
-    if (r->n_deep > r->n_double && r->n_deep > r->n_serial) return PH_OVERLAP_DEEP;
-    return r->n_double > r->n_serial ? PH_OVERLAP_DOUBLE : PH_OVERLAP_SERIAL;
+/* What was chosen, however few questions were left for it. */
+static ph_overlap used(ph_sides s) {
+    static const ph_overlap by[] = {PH_OVERLAP_SERIAL, PH_OVERLAP_DOUBLE, PH_OVERLAP_DEEP};
+    return by[s.ahead + s.beside];
 }
 
 ph_rc ph_many_run(const ph_many *m, const ph_pipeline_calls *calls, ph_many_report *out, ph_err *err) {
@@ -308,7 +314,7 @@ ph_rc ph_many_run(const ph_many *m, const ph_pipeline_calls *calls, ph_many_repo
     ph_rc          rc;
     *out = (ph_many_report){0};
     PH_TRY(ph_session_check_threads(&m->session, err)); /* auto would come upon it in the middle */
-    if (m->bytes_a_second > 0 && m->how != PH_OVERLAP_SERIAL && m->n > PH_MANY_WARM + PH_MANY_TRIED) {
+    if (m->bytes_a_second > 0 && m->how != PH_OVERLAP_SERIAL) {
         rc = by_bandwidth(m, calls, out, err);
     } else if (m->how == PH_OVERLAP_AUTO && m->n >= PH_MANY_LEAST) {
         rc = try_both(m, calls, out, err);
@@ -318,6 +324,6 @@ ph_rc ph_many_run(const ph_many *m, const ph_pipeline_calls *calls, ph_many_repo
     } else {
         rc = open_and_run(m, sides, m->session.see_threads, &all, NULL, err);
     }
-    out->used = most_used(out);
+    out->used = used(out->sides);
     return rc;
 }

@@ -18,6 +18,8 @@
  * move and take, and cut.h how many of them the memory feeds at a time, up to what was asked for.
  *
  *     bandwidth    1 question serial, not counted ► 4 serial ► the rest with the sides of the cut
+ *
+ * Fewer are all serial.
  */
 #ifndef PH_SCHED_MANY_H
 #define PH_SCHED_MANY_H
@@ -51,12 +53,12 @@ typedef struct ph_many {
     ph_session_options session; /* `beside` and `ahead` are set by how */
     ph_overlap         how;
     size_t             n;  /* questions that next() has */
-    double bytes_a_second; /* of the device's memory; 0: not known.  The sides are those that it feeds, not
-                            * more than how says (auto: as many as there are threads) */
+    double bytes_a_second; /* of the device's memory; 0: not known.  Nothing to serial.  The sides are those
+                            * that it feeds, not more than how says (auto: as many as there are threads) */
 } ph_many;
 
 typedef struct ph_many_report {
-    ph_overlap  used;                       /* for most of the questions */
+    ph_overlap  used;                       /* by the last session: what `why` is about */
     const char *why;                        /* of auto: static; else NULL */
     int         see_threads, threads;       /* of the sides of the last session; serial: the same crew */
     size_t      n_serial, n_double, n_deep; /* questions */

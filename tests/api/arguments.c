@@ -31,7 +31,7 @@ static void models(pinhole_model *m) {
     CHECK(pinhole_model_open(&none, MODEL, &torn, &error) == PINHOLE_ETEMPLATE && !none);
     pinhole_model_options deep = {.size = sizeof deep, .inject = 1, .inject_layer = 4};
     REFUSED(pinhole_model_open(&none, MODEL, &deep, &error), "layers 0 to 3");
-    deep.inject_layer = 3, deep.inject_alpha = 1e300;
+    deep.inject_layer = 3, deep.inject_alpha = 1e38;
     REFUSED(pinhole_model_open(&none, MODEL, &deep, &error), "alpha");
     REFUSED(pinhole_model_describe(NULL, &facts, &error), "model is NULL");
     REFUSED(pinhole_model_describe(m, NULL, &error), "facts is NULL");

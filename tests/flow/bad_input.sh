@@ -405,7 +405,9 @@ for closed in 0 1; do
         exec "$PINHOLE" quantize tests/golden/formats/llama.Q4_0.gguf -o "$D/streams$closed.gguf" --to q8_0) > "$D/out" 2> "$D/err"
 done
 same "files written with streams open and closed" "$D/streams0.gguf" "$D/streams1.gguf"
-for line in "--version" "help" "run --help" "tokenize -p x" "inspect"; do
+echo '{"image": "none.png"}' > "$D/unanswered"
+for line in "--version" "help" "run --help" "tokenize -p x" "inspect" "run --list $D/unanswered" "check tests/golden/set/onnx/bad/custom_domain_op.onnx" \
+    "check --json tests/golden/set/onnx/bad/custom_domain_op.onnx" "run -p x -n 2" "run -p x -n 2 --json"; do
     # shellcheck disable=SC2086
     "$PINHOLE" $line > /dev/full 2> "$D/err"
     rc=$?

@@ -157,6 +157,9 @@ printf 'output.weight = q8_0\nblk.0.* = f16\n' > "$D/recipe"
 ok "recipe" "$P" quantize "$D/m.gguf" -o "$D/q.gguf" --to q4_0 --recipe "$D/recipe" -q
 printf 'output.weight = q8_0\nblk.0.* = f16\nblk.99.* = f16\n*.bios = f32\n' > "$D/recipe.unmet"
 ok "a rule that matches nothing is no fault" bash -c "'$P' quantize '$D/m.gguf' -o '$D/u.gguf' --to q4_0 --recipe '$D/recipe.unmet' -q 2> '$D/err'"
+printf 'output.weight = q8_0\nx\033[31my = f16\n' > "$D/recipe.escape"
+"$P" quantize "$D/m.gguf" -o "$D/e.gguf" --to q4_0 --recipe "$D/recipe.escape" -q 2> "$D/err.escape" > /dev/null
+ok "an escape sequence of a recipe is spelt out" grep -qF "the rule 'x\x1b[31my'" "$D/err.escape"
 ok "but is said, each" [ "$(grep -c '^pinhole: no tensor matches the rule' "$D/err")" = 2 ]
 ok "by its pattern" grep -qF "no tensor matches the rule 'blk.99.*' of the recipe" "$D/err"
 ok "and the others are followed" cmp -s "$D/u.gguf" "$D/q.gguf"
@@ -165,6 +168,15 @@ rm -f "$D/n.gguf"
 ok "no rule at all matches" bash -c "'$P' quantize '$D/m.gguf' -o '$D/n.gguf' --to q4_0 --recipe '$D/recipe.none' -q 2> '$D/err'; [ \$? = 3 ]"
 ok "is an error with a name to learn from" grep -q "none of the recipe's 1 rule matches a tensor: the first is 'model.layers.0.\*', and a tensor is called '" "$D/err"
 ok "and nothing is written" [ ! -e "$D/n.gguf" ]
+# Of two files neither is begun.
+ok "two files" "$P" convert $S/models/vlm_llava15 -o "$D/two.gguf" --mmproj-out "$D/two.mm.gguf" --to gguf -q
+ok "in a bundle" "$P" convert "$D/two.gguf" --mmproj "$D/two.mm.gguf" -o "$D/two.bundle" --to bundle -q
+for from in $S/models/vlm_llava15 "$D/two.bundle"; do
+    echo precious | tee "$D/n.gguf" > "$D/n2.gguf"
+    ok "no rule matches either part of $(basename "$from")" bash -c "'$P' quantize '$from' -o '$D/n.gguf' --mmproj-out '$D/n2.gguf' --to q8_0 --recipe '$D/recipe.none' -q 2> '$D/err'; [ \$? = 3 ]"
+    ok "is the same error" grep -q "none of the recipe's 1 rule matches a tensor" "$D/err"
+    ok "and both outputs stay" [ "$(cat "$D/n.gguf" "$D/n2.gguf" | tr '\n' ' ')" = "precious precious " ]
+done
 echo 'v.blk.0.* = f16' > "$D/recipe.vision"
 ok "a rule for the vision part alone" "$P" quantize $S/models/vlm_llava15 -o "$D/v.gguf" --to q8_0 --recipe "$D/recipe.vision" -q
 ok "--output is --out" "$P" quantize "$D/m.gguf" --output "$D/o.gguf" --to q4_0 --recipe "$D/recipe" -q

@@ -63,8 +63,32 @@ for how in "--pipeline double -t 2" "--pipeline double -t 4 --see-threads 1 --ch
     ok "injected: $how" cmp -s "$D/want" "$D/got"
 done
 ok "no such layer" refused 2 'no layer 9 to inject at: the language part has layers 0 to 3' -p x --inject 9
-ok "alpha alone" refused 2 'goes with --inject' -p x --inject-alpha 1
+for alpha in 1 0.3 nan; do ok "alpha alone: $alpha" refused 2 'goes with --inject' -p x --inject-alpha $alpha; done
+for alpha in nan inf 1e38 -10001 x; do
+    ok "alpha $alpha" refused 2 "--inject-alpha takes a number from -10000 to 10000, not '$alpha'" -p x --inject 1 --inject-alpha=$alpha
+done
 ok "a text model" refused 2 'nothing about pictures' -m tests/golden/set/models/llm_qwen2_tied -p x --inject 0
+
+# ---- Ctrl-C while nobody reads: all that was answered comes, none missing before another
+
+for ((i = 0; i < 400; i++)); do echo '{"prompt": "What is it?", "tokens": 40}'; done > "$D/q"
+slow_reader() { # ARGUMENTS...
+    python3 - "$PINHOLE" run -m "$model" --list "$D/q" --ignore-eos "$@" > "$D/all" << 'END'
+import fcntl, signal, subprocess, sys, termios, time
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+held, now = -1, 0
+while child.poll() is None and not (now == held and now > 40000):  # until the pipe is full
+    time.sleep(0.5)
+    held, now = now, int.from_bytes(fcntl.ioctl(child.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)
+child.send_signal(signal.SIGINT)
+time.sleep(0.3)
+sys.stdout.buffer.write(child.communicate(timeout=60)[0])
+sys.exit(child.returncode != 1)
+END
+    # shellcheck disable=SC2181
+    [ $? = 0 ] && jq -e -s 'length < 400 and [.[].line] == [range(1; length + 1)]' "$D/all" > /dev/null
+}
+for how in serial double deep; do ok "Ctrl-C while nobody reads: $how" slow_reader --pipeline $how -t 3; done
 
 # ---- which way, and why
 
@@ -83,10 +107,11 @@ ok "little bandwidth" way '^pipeline: serial, since both sides at once would wan
 ok "much bandwidth" way '^pipeline: deep, since the memory feeds three sides.*3 sides of decode.prepare . see.bridge . answer draw .*GB/s' -t 3 --bandwidth 900TB
 ok "much, for two threads" way '^pipeline: double, since the memory feeds two sides.*2 sides' -t 2 --bandwidth 900TB
 ok "much, but two asked for" way '^pipeline: double, since the memory feeds two sides' -t 3 --pipeline double --bandwidth 900TB
-ok "much, but one asked for" way '^pipeline: serial$' -t 3 --pipeline serial --bandwidth 900TB
+ok "much, but one asked for" refused 2 '--pipeline serial has one' -t 3 --list "$D/q" --pipeline serial --bandwidth 900TB
 ok "much, and one thread" way '^pipeline: serial, since one thread' -t 1 --bandwidth 900TB
 head -n 3 "$D/q" > "$D/few" && cp "$D/few" "$D/q"
 ok "few questions" way 'too few questions' -t 2
+ok "few questions to weigh" way '^pipeline: serial, since the first questions, which are weighed, were all' -t 3 --pipeline deep --bandwidth 900TB
 
 # ---- what is wrong
 

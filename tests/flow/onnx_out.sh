@@ -63,7 +63,9 @@ expect 2 'no layer 99 to inject at: .* layers 0 to [0-9]' "no such layer" "$P" c
 expect 2 'nothing about pictures' "nothing to inject" "$P" convert $S/llm_qwen2_tied -o "$D/i.onnx" --to onnx --inject 0
 expect 2 'nothing comes of it' "another part" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part vision --inject 0
 expect 2 'goes with --inject' "alpha alone" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part language --inject-alpha 1
-expect 2 'injecting with alpha 1e.39' "more than a float holds" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part language --inject 1 --inject-alpha 1e39
+expect 2 'goes with --inject' "alpha alone, as it is anyhow" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part language --inject-alpha 0.3
+expect 2 'go with --to onnx' "alpha and another format" "$P" convert $S/vlm_llava15 -o "$D/i.gguf" --to gguf --inject-alpha 0.3
+expect 2 "takes a number from -10000 to 10000, not '1e39'" "alpha out of range" "$P" convert $S/vlm_llava15 -o "$D/i.onnx" --to onnx --part language --inject 1 --inject-alpha 1e39
 expect 2 'go with --to onnx' "another format" "$P" convert $S/vlm_llava15 -o "$D/i.gguf" --to gguf --inject 0
 expect 2 'leave --part, --mmproj and --inject away' "an ONNX file" "$P" convert "$D/v.onnx" -o "$D/i.onnx" --to onnx --inject 0
 expect 0 'language, ' "the only part" "$P" convert $S/llm_qwen2_tied -o "$D/l.onnx" --to onnx

@@ -54,6 +54,17 @@ holds "the trace is where they lead" grep -q traceEvents far/t.json
 holds "so is the file of times, which was not there" grep -q pinhole_costs c.json
 expect 3 'loop' "links in a circle" profile -t 1 --rounds 1 -q --trace loop
 expect 2 'far/t.json cannot hold both' "a file and a link to it" profile -q --rounds 1 --save-costs --costs t.link --trace far/t.json
+# Before anything is measured, which is said on the way.
+for to in "--trace loop" "--trace nowhere/t.json" "--save-costs --costs nowhere/c.json" "--peaks nowhere/p.svg"; do
+    [ "$to" = "--trace loop" ] && rc=3 || rc=4
+    # shellcheck disable=SC2086
+    expect $rc "(loop|nowhere)" "$to is refused" profile -t 1 --rounds 1 $to
+    holds "$to: at once" [ "$(wc -l < err)" = 1 ]
+done
+for to in /dev/stdout both.json; do
+    "$P" profile -t 1 --rounds 1 -q --trace $to > both.json 2> err
+    holds "the report's place is not $to's" [ $? = 2 ] && holds "$to is named" grep -q "$to is where the report is printed" err
+done
 ln -s own.bundle own.link
 expect 2 'own.link is what is read: write somewhere else' "a trace through a link over the model" profile -q --rounds 1 -m own.bundle --trace own.link
 holds "the model is still whole" cmp own.bundle kept.bundle

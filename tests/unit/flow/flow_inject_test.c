@@ -156,7 +156,7 @@ void test_inject_refused(void) {
     refused(FH_PANEL, 4, 0.3, "no layer 4 to inject at: the language part has layers 0 to 3");
     refused(FH_PANEL, -1, 0.3, "layers 0 to 3");
     refused(FH_PANEL, 0, NAN, "alpha");
-    refused(FH_PANEL, 0, 1e39, "alpha");
+    refused(FH_PANEL, 0, 10001, "takes an alpha from -10000 to 10000, not 10001");
     refused(FH_SMOLLM2, 0, 0.3, "nothing about pictures");
 }
 

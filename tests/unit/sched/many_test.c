@@ -22,9 +22,9 @@ static ph_many_report run(sh_list *l, const sh_ask *ask, size_t n, const ph_many
     CHECK_SAY(l->n_told == n && l->in_order, "%zu of %zu were told of", l->n_told, n);
     CHECK_SAY(r.n_serial + r.n_double + r.n_deep == n, "%zu serial, %zu double, %zu deep of %zu", r.n_serial,
               r.n_double, r.n_deep, n);
-    CHECK(r.used == (r.n_deep > r.n_serial     ? PH_OVERLAP_DEEP
-                     : r.n_double > r.n_serial ? PH_OVERLAP_DOUBLE
-                                               : PH_OVERLAP_SERIAL));
+    CHECK(r.used == (r.sides.ahead && r.sides.beside   ? PH_OVERLAP_DEEP
+                     : r.sides.ahead || r.sides.beside ? PH_OVERLAP_DOUBLE
+                                                       : PH_OVERLAP_SERIAL));
     CHECK(r.predicted.total > 0 && r.measured > 0 && r.wall_ms > 0 && r.answer_ms > 0);
     sh_close(l);
     return r;
@@ -95,8 +95,16 @@ void test_many_ways(void) {
     how.bytes_a_second = 1; /* a byte, whatever was asked for */
     r = run(&l, ask, N, &how);
     CHECK(r.n_serial == N && r.cut.n == 1 && strstr(r.why, "memory"));
-    r = run(&l, ask, 5, &how); /* too few to weigh: as was asked for */
-    CHECK(r.n_deep == 5 && !r.cut.n);
+    how.bytes_a_second = 1e15;
+    r = run(&l, ask, 9, &how); /* what was chosen, not what most questions had */
+    CHECK(r.n_serial == 5 && r.n_deep == 4 && r.used == PH_OVERLAP_DEEP && strstr(r.why, "three"));
+    for (size_t n = 1; n <= 5; n += 4) { /* those that are weighed are all */
+        r = run(&l, ask, n, &how);
+        CHECK(r.n_serial == n && r.used == PH_OVERLAP_SERIAL && !r.cut.n && strstr(r.why, "weighed"));
+    }
+    for (size_t i = 1; i < N; i++) ask[i] = ask[0];
+    r = run(&l, ask, 6, &how);
+    CHECK(r.n_serial == 6 && strstr(r.why, "no new picture"));
     ph_model_close(m);
 }
 
