@@ -13,6 +13,8 @@
  * its way while the language part runs, and each turn's features stand: the phases of the language part hold
  * all of it.  Where one is decoded ahead (`ahead`), one more is on its way in each phase.
  *
+ * Behind an answer (`stands`, flow_turn.c) all of that stands while the next question's pictures are decoded.
+ *
  * Memory once touched stays resident: pages of weights in the map, the scratch,
  * the cache.  So a phase counts what it adds to those before it, and the last
  * phase is the peak unless loading or seeing took more and gave it back.

@@ -281,6 +281,28 @@ static void so_far(const ph_turn *t, ph_done *d) {
     *d = *most;
 }
 
+enum { PAGE = 4096 };
+
+static size_t greater(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* Behind an answer its weights, scratch and cache stand while the next question's pictures are decoded and
+ * seen: that may be more than the next answer itself takes. */
+static void behind(const ph_turn *t, const ph_plan *plan, ph_memory *peak) {
+    ph_memory *stands = &t->session->stands, step = plan->phase[PH_PHASE_STEP], then = *stands;
+    size_t     files = ph_round_up(t->done.files, PAGE);
+    if (then.total && t->done.prepare) {
+        then.input += files + greater(t->done.decode, t->done.prepare);
+        then.activations = greater(then.activations, plan->phase[PH_PHASE_SEE].activations);
+        ph_memory_sum(&then);
+        if (then.total > peak->total) *peak = then;
+    }
+    step.input -= files;
+    ph_memory_sum(&step);
+    if (step.total > stands->total) *stands = step;
+}
+
 static void predict(const ph_turn *t, ph_memory *out) {
     ph_plan plan;
     ph_done d = t->done;
@@ -292,7 +314,9 @@ static void predict(const ph_turn *t, ph_memory *out) {
     d.different = different_ids(t);
     if (t->session->how.beside || t->session->how.ahead) so_far(t, &d);
     *out = (ph_memory){0};
-    if (!ph_session_predict(t->session, &d, &plan, NULL)) *out = plan.peak;
+    if (ph_session_predict(t->session, &d, &plan, NULL)) return;
+    *out = plan.peak;
+    if (!t->session->how.beside && !t->session->how.ahead) behind(t, &plan, out);
 }
 
 void ph_turn_answer(const ph_turn *t, ph_answer *out) {

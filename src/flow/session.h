@@ -78,11 +78,12 @@ struct ph_session {
     int         n_turns;
     /* With `beside`, of the side that answers: the most so far of all turns, and of each peer the rows of
      * features that it held when it answered last, plus 1. */
-    ph_done most;
-    size_t  held[PH_PEERS_MAX];
-    int     is_plan_only;    /* nothing is bound or run */
-    size_t  left_bytes;      /* resident of engines that were opened, or tried to be, and run nothing */
-    int     has_said_absent; /* that an engine that was asked for is not here */
+    ph_done   most;
+    ph_memory stands; /* else: what the greatest answer so far left standing, its pictures' files without */
+    size_t    held[PH_PEERS_MAX];
+    int       is_plan_only;    /* nothing is bound or run */
+    size_t    left_bytes;      /* resident of engines that were opened, or tried to be, and run nothing */
+    int       has_said_absent; /* that an engine that was asked for is not here */
     /* Values of the graphs that the stages fill and read; -1: the graph has none. */
     int pixels, features, bridge_in, visual_out, ids, rows, out_rows, visual_rows, visual_in, logits;
     int embedded, embedded_in;  /* what EMBED makes, and the language part's input for it */

@@ -77,6 +77,20 @@ for name in models/panel-vlm tests/golden/set/models/vlm_{llava15,idefics3,qwen2
     holds_list "$(basename $name), a list, injected" $name --pipeline double -t 2 --inject 1 --ignore-eos -n 12
 done
 
+# A large picture behind a small one's answer, whose weights stand while it is decoded.
+python3 - "$carried/large.png" << 'END'
+import struct, sys, zlib
+part = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+rows = b"".join(b"\0" + bytes((x * y) & 255 for x in range(6000)) for y in range(1400))
+with open(sys.argv[1], "wb") as f:
+    f.write(b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">2I5B", 2000, 1400, 8, 2, 0, 0, 0)))
+    f.write(part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b""))
+END
+for picture in $images/scene.png "$carried/large.png" $images/second.png; do
+    printf '{"prompt": "What is in the image?", "image": "%s"}\n' "$picture"
+done > "$carried/list"
+holds_list "panel-vlm, a large picture second" models/panel-vlm --pipeline serial --ignore-eos -n 12
+
 # Directories that a GGUF file carries: plain and as blocks, whose small files are no part of what stays.
 for name in vlm_blip2 vlm_mllama llm_gemma2_softcap; do
     "$PINHOLE" convert tests/golden/set/models/$name -o "$carried/$name.gguf" --to gguf --names huggingface -q > /dev/null &&
