@@ -625,8 +625,9 @@ static const part *part_at(const fused *f, size_t block) {
     return &f->part[i];
 }
 
-/* Workers claim pieces in turn; so numbers that follow each other lie in ranges far apart, one for each
- * worker, who most often goes through its own: weights in their order, rows made ready once. */
+/* Workers claim pieces in turn.  Of one block of rows, numbers that follow each other lie in ranges far
+ * apart, one for each worker, who most often goes through its own, weights in their order.  Of more blocks
+ * they do not: then the columns that one worker reads stay in the cache that both share, for the other. */
 static size_t spread(size_t piece, size_t units, size_t hands) {
     size_t range = piece % hands, more = units % hands;
     return range * (units / hands) + at_most(range, more) + piece / hands;
@@ -636,7 +637,7 @@ static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_ha
     const fused *f = s->data;
     desk         d = desk_of(f, hand);
     for (size_t i = begin; i < end; i++) {
-        size_t      u = spread(i, s->units, (size_t)p->n_hands);
+        size_t      u = s->units == f->col_blocks ? spread(i, s->units, (size_t)p->n_hands) : i;
         size_t      block = u / f->col_blocks, r0 = block * f->row_block;
         size_t      rows = at_most(f->row_block, f->rows - r0);
         const part *t = part_at(f, u % f->col_blocks);
