@@ -163,7 +163,7 @@ TSAN := -fsanitize=thread
 asan: ## unit tests and kernel checks under AddressSanitizer and UBSan
 	$(MAKE) BUILD=$(BUILD)/asan SAN="$(ASAN)" OPT="-O1 -g" -k unit $(if $(CHECK),check)
 tsan: ## unit tests of the rooms with threads under ThreadSanitizer
-	$(MAKE) BUILD=$(BUILD)/tsan SAN="$(TSAN)" OPT="-O1 -g" -k $(addprefix unit-,$(filter $(TSAN_ROOMS),$(UNITS)))
+	TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp $(MAKE) BUILD=$(BUILD)/tsan SAN="$(TSAN)" OPT="-O1 -g" -k $(addprefix unit-,$(filter $(TSAN_ROOMS),$(UNITS)))
 TSAN_ROOMS := base engine flow sched
 
 arm64-check: ## the kernel checks for aarch64, run by qemu

@@ -9,6 +9,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 [ -n "$ROOMS" ] || ROOMS=$(for d in tests/unit/*/tests.def; do basename "$(dirname "$d")"; done)
 logs=$BUILD/test
 mkdir -p "$logs"
+XDG_CACHE_HOME="$(realpath -m "$BUILD")/test/cache" # nothing of this user is read or written
+export XDG_CACHE_HOME
 # One copy for the programs of every build folder.
 [ -n "${PINHOLE_ORT:-}" ] || [ ! -e "$BUILD/ort/libonnxruntime.so" ] || export PINHOLE_ORT="$(realpath "$BUILD")/ort"
 [ -n "${PINHOLE_OPENVINO:-}" ] || [ ! -e "$BUILD/openvino/libopenvino_c.so" ] || export PINHOLE_OPENVINO="$(realpath "$BUILD")/openvino"
@@ -160,6 +162,9 @@ if [ -e tests/check/main.c ]; then beside asan-check mk "${asan[@]}" check; fi
 for room in $ROOMS; do beside "asan-$room" calm "$BUILD/asan/unit-$room"; done
 settle
 
+# What libraries of others do among themselves is not seen whole: they were not built for it.
+TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=$(realpath tools/tsan.supp)"
+export TSAN_OPTIONS
 tsan=(BUILD="$BUILD/tsan" CC="$CC" SAN=-fsanitize=thread OPT="-O1 -g")
 for room in base engine flow sched; do
     [ -e "tests/unit/$room/tests.def" ] || continue

@@ -182,8 +182,8 @@ ok "a rule for the vision part alone" "$P" quantize $S/models/vlm_llava15 -o "$D
 ok "--output is --out" "$P" quantize "$D/m.gguf" --output "$D/o.gguf" --to q4_0 --recipe "$D/recipe" -q
 ok "and writes the same" cmp -s "$D/o.gguf" "$D/q.gguf"
 ok "also of convert" "$P" convert $S/models/llm_qwen2_tied --output="$D/o2.gguf" --to gguf -q
-ok "and prepare has --out" "$P" prepare --image examples/panel1.png --out "$D/p.safetensors"
-ok "beside --output" bash -c "'$P' prepare --image examples/panel1.png --output '$D/p2.safetensors' && cmp '$D/p.safetensors' '$D/p2.safetensors'"
+ok "and prepare has --out" "$P" prepare -m models/panel-vlm --image examples/panel1.png --out "$D/p.safetensors"
+ok "beside --output" bash -c "'$P' prepare -m models/panel-vlm --image examples/panel1.png --output '$D/p2.safetensors' && cmp '$D/p.safetensors' '$D/p2.safetensors'"
 ok "help shows one of them" bash -c "'$P' prepare --help | grep -q -- '--out FILE' && ! '$P' prepare --help | grep -q -- '--output'"
 ok "recipe followed" bash -c "'$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk.0.ffn_up.weight .*F16' && '$P' inspect '$D/q.gguf' --tensors | grep -qE 'blk.1.ffn_up.weight .*Q4_0'"
 for bad in "convert $S/models/vlm_llava15 -o $D/x --to onnx" "convert $S/models/vlm_llava15 --to gguf" "quantize $D/m.gguf -o $D/x.gguf" \

@@ -35,6 +35,7 @@ static int is_set(const char *name) {
 int main(int argc, char **argv) {
     int passed = 0, failed = 0;
     if (!is_set(getenv("UT_LOCALE"))) return 1;
+    setenv("XDG_CACHE_HOME", "/nonexistent", 1); /* what this user measured is nothing to a test */
     if (ut_begin) ut_begin(argc, argv);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         if (!wanted(tests[i].name, argc, argv)) continue;
