@@ -18,13 +18,20 @@ static void check(const ph_costs *c, size_t i) {
         if (c->at[k].stage == x->stage && !strcmp(c->at[k].engine, x->engine)) abort();
 }
 
+static void check_kind(const ph_cost_kind *k) {
+    if (!(isfinite(k->us) && k->us >= 0 && isfinite(k->runs) && k->runs >= 0)) abort();
+    if (strlen(k->engine) >= sizeof k->engine || strlen(k->kind) >= sizeof k->kind) abort();
+    if (k->stage < 0 || k->stage >= PH_N_COST_STAGES) abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     static ph_costs c;
     char            why[300];
     if (ph_costs_read(&c, bytes, n, "fuzz", NULL)) return 0;
-    if (c.n > PH_COSTS_MAX || c.n_kinds) abort();
+    if (c.n > PH_COSTS_MAX || c.n_kinds > PH_COST_KINDS_MAX) abort();
     for (size_t i = 0; i < c.n; i++) check(&c, i);
+    for (size_t i = 0; i < c.n_kinds; i++) check_kind(&c.kind[i]);
     if (!ph_cost_key_same(&c.key, &c.key, why, sizeof why)) abort();
     return 0;
 }
