@@ -107,9 +107,7 @@ INLINE __m512i sum_nibbles(const form *f, int planes, const int8_t *hi, const in
             v[g] = _mm512_dpbusd_epi32(v[g], last, x[1][1]);
         }
     }
-    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    return sum_lanes(v);
 }
 
 /* The same of bytes, two columns a vector; of a halved type the two halves, else all in out[0]. */

@@ -100,13 +100,7 @@ typedef struct packed {
 INLINE void interleave(const __m512i v[8], __m512i out[8]) {
     __m512i c[2][4];
     UNROLL
-    for (int i = 0; i < 2; i++) {
-        const __m512i *p = &v[4 * i];
-        __m512i        a0 = _mm512_unpacklo_epi32(p[0], p[1]), a1 = _mm512_unpackhi_epi32(p[0], p[1]);
-        __m512i        b0 = _mm512_unpacklo_epi32(p[2], p[3]), b1 = _mm512_unpackhi_epi32(p[2], p[3]);
-        c[i][0] = _mm512_unpacklo_epi64(a0, b0), c[i][1] = _mm512_unpackhi_epi64(a0, b0);
-        c[i][2] = _mm512_unpacklo_epi64(a1, b1), c[i][3] = _mm512_unpackhi_epi64(a1, b1);
-    }
+    for (int i = 0; i < 2; i++) transpose_words(&v[4 * i], c[i]);
     UNROLL
     for (int t = 0; t < 4; t++) {
         out[t] = _mm512_shuffle_i64x2(c[0][t], c[1][t], 0x88);

@@ -93,6 +93,21 @@ INLINE void heads_Q8_0(head *h, const uint8_t *w, size_t w_stride, size_t cols) 
     two_heads(h, 0, words_of_eight(four[0], four[1], 17, 2), words_of_eight(four[2], four[3], 17, 2), 0);
 }
 
+/* The words of each lane of 128 bits of four vectors, transposed. */
+INLINE void transpose_words(const __m512i v[4], __m512i out[4]) {
+    __m512i a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpacklo_epi32(v[2], v[3]);
+    __m512i c = _mm512_unpackhi_epi32(v[0], v[1]), d = _mm512_unpackhi_epi32(v[2], v[3]);
+    out[0] = _mm512_unpacklo_epi64(a, b), out[1] = _mm512_unpackhi_epi64(a, b);
+    out[2] = _mm512_unpacklo_epi64(c, d), out[3] = _mm512_unpackhi_epi64(c, d);
+}
+
+/* Of each lane of 128 bits of four vectors its sum: lane l has those of v[0] .. v[3]. */
+INLINE __m512i sum_lanes(const __m512i v[4]) {
+    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
 /* Four vectors of four lanes of 128 bits, transposed. */
 INLINE void transpose_lanes(const __m512i v[4], __m512i out[4]) {
     __m512i a = _mm512_shuffle_i64x2(v[0], v[1], 0x44), b = _mm512_shuffle_i64x2(v[2], v[3], 0x44);
@@ -130,7 +145,7 @@ INLINE void scales_small(scales *s, const head *h, size_t j) {
 
 /* Sixteen bytes of each column: four words a column. */
 INLINE void words_of(__m512i word[4], const uint8_t *w, size_t w_stride, size_t cols) {
-    __m512i v[4], t[4];
+    __m512i v[4];
     UNROLL
     for (size_t g = 0; g < 4; g++) {
         v[g] = _mm512_castsi128_si512(_mm_loadu_si128((const void *)column(w, w_stride, cols, g)));
@@ -138,10 +153,7 @@ INLINE void words_of(__m512i word[4], const uint8_t *w, size_t w_stride, size_t 
         v[g] = _mm512_inserti32x4(v[g], _mm_loadu_si128((const void *)column(w, w_stride, cols, 8 + g)), 2);
         v[g] = _mm512_inserti32x4(v[g], _mm_loadu_si128((const void *)column(w, w_stride, cols, 12 + g)), 3);
     }
-    t[0] = _mm512_unpacklo_epi32(v[0], v[1]), t[1] = _mm512_unpackhi_epi32(v[0], v[1]);
-    t[2] = _mm512_unpacklo_epi32(v[2], v[3]), t[3] = _mm512_unpackhi_epi32(v[2], v[3]);
-    word[0] = _mm512_unpacklo_epi64(t[0], t[2]), word[1] = _mm512_unpackhi_epi64(t[0], t[2]);
-    word[2] = _mm512_unpacklo_epi64(t[1], t[3]), word[3] = _mm512_unpackhi_epi64(t[1], t[3]);
+    transpose_words(v, word);
 }
 
 INLINE void head_Q4_K(head *h, const uint8_t *w, size_t w_stride, size_t cols) {

@@ -36,21 +36,15 @@ INLINE __m512i load_once(const void *p) {
     return v;
 }
 
-/* 64 products of each column, of one plane or two, four a sum. */
-INLINE void meet64(int planes, __m512i *v[PAIR], const __m512i w[PAIR], const int8_t *hi, const int8_t *lo) {
-    __m512i h = load512(hi), l = planes == 1 ? h : load512(lo);
+/* Products i 64 .. of each column, of one plane or two, four a sum, to v[..][i]. */
+INLINE void meet64(int planes, __m512i v[PAIR][4], int i, const __m512i w[PAIR], const int8_t *hi,
+                   const int8_t *lo) {
+    __m512i h = load512(hi + 64 * i), l = planes == 1 ? h : load512(lo + 64 * i);
     UNROLL
     for (int c = 0; c < PAIR; c++) {
-        *v[c] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[c], h);
-        if (planes > 1) *v[c] = _mm512_dpbusd_epi32(_mm512_slli_epi32(*v[c], 8), w[c], l);
+        v[c][i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[c], h);
+        if (planes > 1) v[c][i] = _mm512_dpbusd_epi32(_mm512_slli_epi32(v[c][i], 8), w[c], l);
     }
-}
-
-/* Of each lane of 128 bits of four vectors its sum: lane l has those of v[0] .. v[3]. */
-INLINE __m512i sum_lanes(const __m512i v[4]) {
-    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
 /* ---- Q6_K: sixteen sums of sixteen elements; sum e stands at place e / 4 + e % 4 * 4 ---- */
@@ -75,9 +69,8 @@ INLINE void line_Q6_K(int planes, pair at, const int8_t *hi, const int8_t *lo, s
                                                     0xca);
                 first[c] = _mm512_and_si512(first[c], six), last[c] = _mm512_and_si512(last[c], six);
             }
-            meet64(planes, (__m512i *[]){&v[0][2 * i], &v[1][2 * i]}, first, hi + 128 * i, lo + 128 * i);
-            meet64(planes, (__m512i *[]){&v[0][2 * i + 1], &v[1][2 * i + 1]}, last, hi + 128 * i + 64,
-                   lo + 128 * i + 64);
+            meet64(planes, v, 2 * i, first, hi, lo);
+            meet64(planes, v, 2 * i + 1, last, hi, lo);
         }
         UNROLL
         for (int c = 0; c < PAIR; c++) _mm512_storeu_si512(at.sums[c] + 16 * b, sum_lanes(v[c]));
@@ -89,12 +82,9 @@ INLINE void turn16(const int32_t *sums, size_t stride, __m512i out[16]) {
     __m512i t[16], u[16];
     UNROLL_ROWS
     for (int i = 0; i < 16; i += 4) {
-        __m512i a = load512(sums + i * stride), b = load512(sums + (i + 1) * stride),
-                c = load512(sums + (i + 2) * stride), d = load512(sums + (i + 3) * stride);
-        __m512i ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
-        __m512i ab2 = _mm512_unpackhi_epi32(a, b), cd2 = _mm512_unpackhi_epi32(c, d);
-        t[i] = _mm512_unpacklo_epi64(ab, cd), t[i + 1] = _mm512_unpackhi_epi64(ab, cd);
-        t[i + 2] = _mm512_unpacklo_epi64(ab2, cd2), t[i + 3] = _mm512_unpackhi_epi64(ab2, cd2);
+        __m512i v[4] = {load512(sums + i * stride), load512(sums + (i + 1) * stride),
+                        load512(sums + (i + 2) * stride), load512(sums + (i + 3) * stride)};
+        transpose_words(v, &t[i]);
     }
     UNROLL
     for (int j = 0; j < 4; j++) {
@@ -121,9 +111,8 @@ INLINE void line_Q4_K(int planes, pair at, const int8_t *hi, const int8_t *lo, s
                 first[c] = _mm512_and_si512(q, low);
                 last[c] = _mm512_and_si512(_mm512_srli_epi16(q, 4), low);
             }
-            meet64(planes, (__m512i *[]){&v[0][2 * i], &v[1][2 * i]}, first, hi + 128 * i, lo + 128 * i);
-            meet64(planes, (__m512i *[]){&v[0][2 * i + 1], &v[1][2 * i + 1]}, last, hi + 128 * i + 64,
-                   lo + 128 * i + 64);
+            meet64(planes, v, 2 * i, first, hi, lo);
+            meet64(planes, v, 2 * i + 1, last, hi, lo);
         }
         __m512i s[PAIR]; /* lanes 0 and 1: parts 0 1 4 5; 2 and 3: parts 2 3 6 7 */
         UNROLL
@@ -147,10 +136,7 @@ INLINE void turn8(const int32_t *sums, size_t stride, __m512i out[8]) {
             v[j] = _mm512_inserti64x4(
                 _mm512_castsi256_si512(_mm256_loadu_si256((const void *)(sums + (i + j) * stride))),
                 _mm256_loadu_si256((const void *)(sums + (i + j + 8) * stride)), 1);
-        __m512i ab = _mm512_unpacklo_epi32(v[0], v[1]), cd = _mm512_unpacklo_epi32(v[2], v[3]);
-        __m512i ab2 = _mm512_unpackhi_epi32(v[0], v[1]), cd2 = _mm512_unpackhi_epi32(v[2], v[3]);
-        t[i] = _mm512_unpacklo_epi64(ab, cd), t[i + 1] = _mm512_unpackhi_epi64(ab, cd);
-        t[i + 2] = _mm512_unpacklo_epi64(ab2, cd2), t[i + 3] = _mm512_unpackhi_epi64(ab2, cd2);
+        transpose_words(v, &t[i]);
     }
     UNROLL
     for (int j = 0; j < 4; j++) { /* places 0 .. 3 are parts 0 1 4 5, places 4 .. 7 parts 2 3 6 7 */
