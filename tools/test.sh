@@ -1,7 +1,7 @@
 #!/bin/bash
 # test.sh: every test, one step after another; what `make test` runs.  A step's output goes to $BUILD/test/STEP.log; its
 # sum is that of all lines "N passed, M failed" in it, or one test if there is none.  A red step shows the end of its
-# log.  The last line is the sum of all, and nothing run at all is red too.
+# log, and what was red stands once more before the last line, which is the sum of all.  Nothing run at all is red too.
 # With arguments, only the steps whose name holds one of them.
 cd "$(dirname "$0")/.." || exit 1
 : "${MAKE:=make}" "${CC:=cc}" "${CLANG:=clang}" "${BUILD:=build}" "${JOBS:=$(nproc)}" "${ROOMS:=}"
@@ -14,7 +14,7 @@ export XDG_CACHE_HOME
 # One copy for the programs of every build folder.
 [ -n "${PINHOLE_ORT:-}" ] || [ ! -e "$BUILD/ort/libonnxruntime.so" ] || export PINHOLE_ORT="$(realpath "$BUILD")/ort"
 [ -n "${PINHOLE_OPENVINO:-}" ] || [ ! -e "$BUILD/openvino/libopenvino_c.so" ] || export PINHOLE_OPENVINO="$(realpath "$BUILD")/openvino"
-total_passed=0 total_failed=0 began=$SECONDS
+total_passed=0 total_failed=0 began=$SECONDS red=""
 picks=("$@")
 
 wanted() {
@@ -47,6 +47,7 @@ tell() { # name
     if [ "$failed" -gt 0 ]; then
         echo "    $log ends:"
         grep -vE ' ok$' "$log" | tail -n 40 | sed 's/^/    /'
+        red+="red: $name"$'\n'$(grep -E 'FAILED|[^0-9 ]: .*failed|^[^ ]*_test\.c:[0-9]+:' "$log" | head -n 6 | cut -c1-200 | sed 's/^ */    /')$'\n'
     fi
 }
 
@@ -198,6 +199,7 @@ if [ -e tests/check/main.c ] && command -v aarch64-linux-gnu-gcc > /dev/null && 
 fi
 settle
 
+printf '%s' "$red"
 echo "took $((SECONDS - began)) s"
 [ $((total_passed + total_failed)) -gt 0 ] || total_failed=1
 echo "$total_passed passed, $total_failed failed"

@@ -87,6 +87,9 @@ int main(int argc, char **argv) {
     /* OpenVINO's products are compiled for each size, and 1024 of them kept unless this says otherwise: it is
      * read once, and other threads may be reading the environment by the time that library is loaded. */
     setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64", 0);
+    /* ONNX Runtime opens a store of what it would report, and an id of the device, before it can be told not
+     * to. */
+    setenv("ORT_DISABLE_TELEMETRY", "1", 0);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing, with its message */
     if (!strcmp(name, "help") && argc > 2 && ph_command_find(argv[2])) {
         static char help[] = "--help";

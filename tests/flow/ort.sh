@@ -104,6 +104,9 @@ if "$P" inspect --engines | grep -qF "ONNX Runtime $pinned,"; then # another rel
     ok "both engines" holds 65 "native against ort" "${V[@]}" --against ort tests/golden/set/onnx
     ok "both engines, more operators" holds 279 "native against ort" "${V[@]}" --against ort -t 2 tests/golden/onnx
 fi
+mkdir "$D/of_user"
+ok "nothing of its makers' is kept" bash -c 'XDG_CACHE_HOME=$1 HOME=$1 "$2" run --image examples/panel1.png -p hi -n 1 --engine vision=ort --engine-strict > /dev/null && [ -z "$(ls -A "$1")" ]' - "$D/of_user" "$P"
+
 # ---- parts of models ----
 
 parts() { # LEAST FIGURE COMMAND...: as many pass, as many with figures of this name, none fails, some may be skipped
