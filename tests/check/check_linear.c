@@ -21,17 +21,20 @@ typedef struct operands {
 } operands;
 
 static shape any_shape(ph_dtype t, unsigned trial) {
-    static const unsigned at_borders[] = {1,  2,  7,  8,   9,   15,  16,  17,  31,
-                                          32, 33, 63, 511, 512, 513, 530, 1030};
+    static const unsigned at_borders[] = {1,  2,  7,  8,   9,   15,  16,  17,   31,
+                                          32, 33, 63, 511, 512, 513, 530, 1024, 1030};
     size_t                block = ph_dtype_block(t), bytes = 0;
     shape                 s = {ck_below(8) ? ck_below(9) : ck_below(64), ck_below(34), 0, 0, 0, 0};
     if (trial < 4) s.rows = 1;
     if (trial == 4) s.rows = 53;
+    if (trial == 6) s.rows = 128 + ck_below(9);
     s.k =
-        block > 1 ? block * (1 + ck_below(trial % 4 ? 3 : 1600 / (unsigned)block)) : at_borders[ck_below(17)];
+        block > 1 ? block * (1 + ck_below(trial % 4 ? 3 : 1600 / (unsigned)block)) : at_borders[ck_below(18)];
     if (trial == 5) s.k = 0;
+    if (trial == 6 || trial == 11) s.k = 1024;
     ph_dtype_row_bytes(t, (int64_t)s.k, &bytes, NULL);
     s.x_stride = s.k + ck_below(3), s.y_stride = s.cols + ck_below(3), s.w_stride = bytes + ck_below(4);
+    if (trial == 6) s.w_stride = bytes; /* of floats: columns that begin in the same places of a cache */
     return s;
 }
 
@@ -93,7 +96,7 @@ static int close_to_ref(ph_dtype t, shape s, const operands *o, float *row) {
     return 1;
 }
 
-/* The same in random rectangles gives the same bits. */
+/* The same in random rectangles gives the same bits; of floats with scratch what had none, too. */
 static int same_in_pieces(ph_linear_fn *fn, shape s, const operands *o, float *again, float *scratch) {
     for (size_t r = 0, nr = 0; r < s.rows; r += nr) {
         nr = 1 + ck_below(5);
@@ -113,8 +116,9 @@ static int one_trial(ph_dtype t, ph_linear_fn *ref, ph_linear_fn *opt, unsigned 
     static const float sizes[] = {1, 1, 1e-3f, 60, 1e-6f};
     shape              s = any_shape(t, trial);
     operands           o = any_operands(t, s, sizes[trial % 5]);
-    float             *scratch = t == PH_F32 ? NULL : o.scratch, *row = ck_buffer((s.k + 1) * sizeof *row);
-    float             *again = ck_buffer(span(s.rows, s.y_stride, s.cols) * sizeof *again);
+    float             *scratch = t == PH_F32 && trial % 2 ? NULL : o.scratch;
+    float *others = t == PH_F32 && scratch ? NULL : o.scratch, *row = ck_buffer((s.k + 1) * sizeof *row);
+    float *again = ck_buffer(span(s.rows, s.y_stride, s.cols) * sizeof *again);
     if (trial % 3 == 2 && s.rows && s.k) { /* each row shows one weight, exactly */
         memset(o.x, 0, span(s.rows, s.x_stride, s.k) * sizeof *o.x);
         for (size_t r = 0; r < s.rows; r++) o.x[r * s.x_stride + ck_below((unsigned)s.k)] = 1;
@@ -131,7 +135,7 @@ static int one_trial(ph_dtype t, ph_linear_fn *ref, ph_linear_fn *opt, unsigned 
             for (size_t c = 0; c < s.cols; c++)
                 if (!(o.got[r * s.y_stride + c] == o.want[r * s.y_stride + c]))
                     return ck_fail("weight of column", c);
-    return same_in_pieces(opt, s, &o, again, scratch);
+    return same_in_pieces(opt, s, &o, again, others);
 }
 
 static int check(ph_dtype t, ph_linear_fn *ref, ph_linear_fn *opt) {

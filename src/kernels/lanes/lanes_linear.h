@@ -1,10 +1,11 @@
 /* lanes_linear.h - y = x W^T.
  *
  *     one row       weights stream once from memory through registers, STREAM columns at a time
- *     more rows     PH_LINEAR_SCRATCH_ROWS columns become floats in scratch (f32: stay where they
- *                   are, unless they lie across lines of cache and rows are many), then  for a panel of rows, for a chunk of k, for each register tile
- *                                   sums[TILE_ROWS][TILE_COLS] += x w
- *                   the chunk keeps w, x and the panel's sums in the first-level cache
+ *     more rows     for a block of rows, for a group of columns, for a chunk of k:
+ *                       the weights become floats in scratch (f32: stay where they are, unless they lie
+ *                       badly and rows are many)
+ *                       for each register tile: sums[TILE_ROWS][TILE_COLS] += x w
+ *                   w of the chunk stays in the first-level cache, x and the block's sums in the second
  *
  * Every output is one vector of sums, filled along k in steps of W from 0, added up by v_sum
  * (or v_sums, which adds in the same order).
@@ -18,11 +19,12 @@
 enum {
     STREAM = 8,                     /* columns that a single row reads at once */
     GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
-    PANEL = 48,                     /* rows whose sums wait in memory: 48 x 8 x W floats */
     CHUNK = 768,                    /* of k, at most: 8 columns of it are 24 KiB */
-    ROWS_MANY = 48,
-    K_MANY = 1024,            /* rows, and columns as long, that are worth a copy of what lies astray */
-    BLOCK_FLOATS = 256 * 1024 /* of x that stay in the second-level cache while all columns pass */
+    BLOCK_ROWS = 129,               /* whose sums wait in memory: 129 x 8 x W floats */
+    BLOCK_FLOATS = 512 * 1024,      /* of x that all columns pass, in or near the second-level cache */
+    ROWS_MANY = 24,                 /* rows that are worth a copy of weights that lie badly */
+    CACHE_TURN = 4096,              /* bytes after which places in the first-level cache come again */
+    FRACTION = 32                   /* parts of a byte, in which next_step is */
 };
 
 /* One stored type: its functions, elements and bytes of a block, elements of a part.
@@ -70,148 +72,201 @@ INLINE void stream(packed t, size_t many, float *y, const float *x, const uint8_
     for (size_t c = 0; c < many; c++) y[c] = v_sum(sum[c]);
 }
 
-INLINE void widen(packed t, float *out, const uint8_t *w, size_t k) {
-    size_t i = 0;
+/* w[i .. i + n) as floats; i: where a block begins. */
+INLINE void widen(packed t, float *out, const uint8_t *w, size_t i, size_t n) {
     scales s;
-    for (; i + t.elements <= k; i += t.elements, w += t.bytes) {
+    w += i / t.elements * t.bytes;
+    for (i = 0; i + t.elements <= n; i += t.elements, w += t.bytes) {
         t.ready(&s, w);
         for (size_t j = 0; j * t.in_part < t.elements; j++)
             t.part(w, &s, j, t.in_part, 1, NULL, &out[i + j * t.in_part], v_zero());
     }
-    if (i < k) t.part(w, NULL, 0, k - i, 1, NULL, &out[i], v_zero());
+    if (i < n) t.part(w, NULL, 0, n - i, 1, NULL, &out[i], v_zero());
 }
 
-/* sums[r][c] += x[r, 0..n) . w[c, 0..n) for a tile of rows x cols (constants); w_stride in bytes.
- * is_first: from 0 on, whatever stands in sums. */
-INLINE void tile(size_t rows, size_t cols, vf (*sums)[GROUP], const float *x, size_t x_stride,
-                 const uint8_t *w, size_t w_stride, size_t n, int is_first) {
-    vf     sum[TILE_ROWS][TILE_COLS];
-    size_t i = 0;
+/* A block of rows, a group of columns, a chunk of k. */
+typedef struct piece {
+    float       *y;
+    const float *x;
+    size_t       y_stride, x_stride, rows, cols, n;
+    vf (*sums)[GROUP];                /* of this block and group */
+    int            is_first, is_last; /* of the chunks: sums begin from 0; are added up to y */
+    const uint8_t *w;                 /* floats */
+    size_t         w_stride;
+    /* Weights that come next, called for from memory to the second-level cache: what the processor fetches by
+     * itself ends with each short run.  A tile calls for its part of one column, a line or less a step, that
+     * no step waits for room. */
+    const uint8_t *next;
+    size_t         next_stride, n_next,
+        next_step; /* columns; and bytes of one that stand for a step, times FRACTION */
+} piece;
+
+/* Each output's lanes added up, W outputs at a time. */
+INLINE void add_up(size_t rows, size_t cols, float *y, size_t y_stride, vf (*sum)[TILE_COLS]) {
+    const size_t some = cols < W ? cols : W, each = W / some;
     UNROLL
-    for (size_t r = 0; r < rows; r++) {
+    for (size_t r = 0; r < rows; r += each) {
         UNROLL
-        for (size_t c = 0; c < cols; c++) sum[r][c] = is_first ? v_zero() : sums[r][c];
-    }
-    for (; i + W <= n; i += W) {
-        vf v[TILE_ROWS];
-        UNROLL
-        for (size_t r = 0; r < rows; r++) v[r] = v_load(&x[r * x_stride + i]);
-        UNROLL
-        for (size_t c = 0; c < cols; c++) {
-            vf u = v_once(v_load(&w[c * w_stride + i * sizeof(float)]));
+        for (size_t c = 0; c < cols; c += some) {
+            vf    a[W];
+            float out[W];
             UNROLL
-            for (size_t r = 0; r < rows; r++) sum[r][c] = v_fma(u, v[r], sum[r][c]);
+            for (size_t i = 0; i < each; i++) {
+                UNROLL
+                for (size_t j = 0; j < some; j++)
+                    a[i * some + j] = r + i < rows ? sum[r + i][c + j] : v_zero();
+            }
+            v_store(out, v_sums(a));
+            for (size_t i = 0; i < each && r + i < rows; i++)
+                memcpy(&y[(r + i) * y_stride + c], &out[i * some], some * sizeof *y);
+        }
+    }
+}
+
+/* Rows [r, r + rows) and columns [c, c + cols) of a piece (rows and cols: constants). */
+INLINE void tile(size_t rows, size_t cols, const piece *p, size_t r, size_t c, const uint8_t *next,
+                 size_t next_step) {
+    const float   *x = &p->x[r * p->x_stride];
+    const uint8_t *w = &p->w[c * p->w_stride];
+    const size_t   x_stride = p->x_stride, w_stride = p->w_stride, n = p->n;
+    float         *y = &p->y[r * p->y_stride + c];
+    vf(*sums)[GROUP] = (vf(*)[GROUP]) & p->sums[r][c];
+    vf     sum[TILE_ROWS][TILE_COLS];
+    size_t i = 0, at = 0;
+    UNROLL
+    for (size_t j = 0; j < rows; j++) {
+        UNROLL
+        for (size_t l = 0; l < cols; l++) sum[j][l] = p->is_first ? v_zero() : sums[j][l];
+    }
+    for (; i + W <= n; i += W, at += next_step) {
+        vf v[TILE_ROWS];
+        __builtin_prefetch(&next[at / FRACTION], 0, 2);
+        UNROLL
+        for (size_t j = 0; j < rows; j++) v[j] = v_load(&x[j * x_stride + i]);
+        UNROLL
+        for (size_t l = 0; l < cols; l++) {
+            vf u = v_once(v_load(&w[l * w_stride + i * sizeof(float)]));
+            UNROLL
+            for (size_t j = 0; j < rows; j++) sum[j][l] = v_fma(u, v[j], sum[j][l]);
         }
     }
     if (i < n) {
         UNROLL
-        for (size_t c = 0; c < cols; c++) {
-            vf u = v_load_n(&w[c * w_stride + i * sizeof(float)], n - i);
+        for (size_t l = 0; l < cols; l++) {
+            vf u = v_load_n(&w[l * w_stride + i * sizeof(float)], n - i);
             UNROLL
-            for (size_t r = 0; r < rows; r++)
-                sum[r][c] = v_fma(u, v_load_n(&x[r * x_stride + i], n - i), sum[r][c]);
+            for (size_t j = 0; j < rows; j++)
+                sum[j][l] = v_fma(u, v_load_n(&x[j * x_stride + i], n - i), sum[j][l]);
         }
     }
-    UNROLL
-    for (size_t r = 0; r < rows; r++) {
+    if (!p->is_last) {
         UNROLL
-        for (size_t c = 0; c < cols; c++) sums[r][c] = sum[r][c];
+        for (size_t j = 0; j < rows; j++) {
+            UNROLL
+            for (size_t l = 0; l < cols; l++) sums[j][l] = sum[j][l];
+        }
+    } else if (cols > 1) {
+        add_up(rows, cols, y, p->y_stride, sum);
+    } else {
+        UNROLL
+        for (size_t j = 0; j < rows; j++) y[j * p->y_stride] = v_sum(sum[j][0]);
     }
 }
 
-/* All columns of a group against `rows` (a constant) rows. */
-INLINE void strip(size_t rows, vf (*sums)[GROUP], const float *x, size_t x_stride, const uint8_t *w,
-                  size_t w_stride, size_t cols, size_t n, int is_first) {
+/* All columns of `rows` (a constant) rows. */
+INLINE void strip(size_t rows, const piece *p, size_t r, const uint8_t *next, size_t next_step) {
     size_t c = 0;
-    for (; c + TILE_COLS <= cols; c += TILE_COLS)
-        tile(rows, TILE_COLS, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n,
-             is_first);
-    for (; c < cols; c++)
-        tile(rows, 1, (vf(*)[GROUP]) & sums[0][c], x, x_stride, &w[c * w_stride], w_stride, n, is_first);
+    for (; c + TILE_COLS <= p->cols; c += TILE_COLS) tile(rows, TILE_COLS, p, r, c, next, next_step);
+    for (; c < p->cols; c++) tile(rows, 1, p, r, c, next, next_step);
 }
 
-/* Each output's lanes added up, W outputs at a time. */
-INLINE void add_up(float *y, size_t y_stride, vf (*sums)[GROUP], size_t rows, size_t cols) {
-    float     out[PANEL * GROUP];
-    const vf *flat = sums[0];
-    for (size_t i = 0; i < rows * GROUP; i += W) v_store(&out[i], v_sums(&flat[i]));
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < cols; c++) y[r * y_stride + c] = out[r * GROUP + c];
-}
-
-/* Whole vectors, and as many of them in each chunk as in the others. */
-static size_t even_chunk(size_t k) {
-    size_t chunks = (k + CHUNK - 1) / CHUNK;
-    return chunks ? ((k + chunks - 1) / chunks + W - 1) / W * W : CHUNK;
-}
-
-/* rows <= PANEL, cols <= GROUP, w: floats. */
-static void panel(float *y, size_t y_stride, const float *x, size_t x_stride, const uint8_t *w,
-                  size_t w_stride, size_t rows, size_t cols, size_t k) {
-    vf sums[PANEL][GROUP];
-    if (rows < PANEL || cols < GROUP || !k) /* else each begins with its first products */
-        for (size_t r = 0; r < PANEL; r++)
-            for (size_t c = 0; c < GROUP; c++) sums[r][c] = v_zero();
-    const size_t chunk = even_chunk(k);
-    for (size_t i = 0; i < k; i += chunk) {
-        size_t         n = k - i < chunk ? k - i : chunk, r = 0;
-        const uint8_t *from = &w[i * sizeof(float)];
-        for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
-            strip(TILE_ROWS, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n, !i);
-        for (; r < rows; r++) strip(1, &sums[r], &x[r * x_stride + i], x_stride, from, w_stride, cols, n, !i);
+static void multiply(const piece *p) {
+    size_t r = 0, called = 0;
+    for (; r + TILE_ROWS <= p->rows; r += TILE_ROWS) {
+        const uint8_t *next = p->w;
+        size_t         step = 0;
+        if (called < p->n_next && (r + TILE_ROWS) * p->n_next > called * p->rows) {
+            next = &p->next[called++ * p->next_stride];
+            step = p->next_step;
+        }
+        strip(TILE_ROWS, p, r, next, step);
     }
-    add_up(y, y_stride, sums, rows, cols);
+    for (; r < p->rows; r++) strip(1, p, r, p->w, 0);
+    for (; called < p->n_next; called++)
+        for (size_t i = 0; i < p->n * p->next_step / W / FRACTION; i += 64)
+            __builtin_prefetch(&p->next[called * p->next_stride + i], 0, 2);
 }
 
-/* Weights that come next, from memory to the second-level cache: rows [first, last) of row_bytes each.  What
- * the processor fetches by itself ends with each short run. */
-INLINE void ahead(const uint8_t *w, size_t w_stride, size_t row_bytes, size_t first, size_t last) {
-    for (size_t r = first; r < last; r++)
-        for (size_t i = 0; i < row_bytes; i += 64) __builtin_prefetch(&w[r * w_stride + i], 0, 2);
+/* `all` in as few parts as `most` allows, these alike, and multiples of `grain`. */
+static size_t even(size_t all, size_t most, size_t grain) {
+    size_t parts = (all + most - 1) / most;
+    return parts ? ((all + parts - 1) / parts + grain - 1) / grain * grain : grain;
 }
 
-/* Rows of x that stay cached while all columns pass: whole panels. */
-static size_t rows_at_once(size_t k) {
-    size_t panels = BLOCK_FLOATS / (PANEL * (k ? k : 1));
-    return (panels ? panels : 1) * PANEL;
+/* Rows of x that go together. */
+static size_t rows_at_once(size_t rows, size_t k) {
+    size_t most = BLOCK_FLOATS / (k ? k : 1) / TILE_ROWS * TILE_ROWS;
+    if (most > BLOCK_ROWS) most = BLOCK_ROWS;
+    return even(rows, most > ROWS_MANY ? most : ROWS_MANY, TILE_ROWS);
 }
 
-/* Vectors of these rows of floats lie across two lines of cache each. */
-INLINE int is_astray(const uint8_t *w, size_t w_stride) {
-    return ((uintptr_t)w | w_stride) % sizeof(vf) != 0;
+/* Vectors of these columns of floats lie across two lines of cache each, or those of all columns in the same
+ * places of the cache. */
+INLINE int lies_badly(const uint8_t *w, size_t w_stride) {
+    return ((uintptr_t)w | w_stride) % sizeof(vf) != 0 || w_stride % CACHE_TURN == 0;
+}
+
+/* Columns from w on, of a block of rows of x: all of k, a chunk after another. */
+INLINE void group(packed t, piece p, const uint8_t *w, size_t w_stride, size_t k, size_t n_next,
+                  float *scratch) {
+    const float *x = p.x;
+    const size_t chunk = even(k, CHUNK, t.elements > W ? t.elements : W);
+    const int    is_kept = t.is_f32 && !(scratch && p.rows >= ROWS_MANY && lies_badly(w, w_stride));
+    size_t       i = 0;
+    p.next_step = t.bytes * W * FRACTION / t.elements;
+    p.next_stride = w_stride;
+    do {
+        p.is_first = !i;
+        p.is_last = k - i <= chunk;
+        p.n = p.is_last ? k - i : chunk;
+        p.x = &x[i];
+        p.next = p.is_last ? &w[GROUP * w_stride] : &w[(i + chunk) / t.elements * t.bytes];
+        p.n_next = p.is_last ? n_next : p.cols;
+        p.w = &w[i * sizeof(float)];
+        p.w_stride = w_stride;
+        if (!is_kept) {
+            const size_t stride = (chunk < k ? chunk : k) + PH_LINEAR_SCRATCH_GAP;
+            for (size_t c = 0; c < p.cols; c++) widen(t, &scratch[c * stride], &w[c * w_stride], i, p.n);
+            p.w = (const uint8_t *)scratch;
+            p.w_stride = stride * sizeof(float);
+        }
+        multiply(&p);
+    } while ((i += chunk) < k);
 }
 
 INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x_stride, const uint8_t *w,
                    size_t w_stride, size_t rows, size_t cols, size_t k, float *scratch) {
-    size_t c = 0, most = rows_at_once(k);
     if (rows == 1) {
+        size_t c = 0;
         for (; c + STREAM <= cols; c += STREAM) stream(t, STREAM, &y[c], x, &w[c * w_stride], w_stride, k);
         for (; c < cols; c++) stream(t, 1, &y[c], x, &w[c * w_stride], w_stride, k);
         return;
     }
-    for (size_t from = 0; from < rows; from += most) {
-        size_t to = rows - from < most ? rows : from + most;
-        for (c = 0; c < cols; c += GROUP) {
-            size_t         some = cols - c < GROUP ? cols - c : GROUP, stride = w_stride;
-            const uint8_t *floats = &w[c * w_stride];
-            if (!t.is_f32 ||
-                (scratch && to - from >= ROWS_MANY && k >= K_MANY && is_astray(floats, w_stride))) {
-                stride = (k + PH_LINEAR_SCRATCH_GAP) * sizeof(float);
-                for (size_t i = 0; i < some; i++)
-                    widen(t, &scratch[i * stride / sizeof(float)], &floats[i * w_stride], k);
-                floats = (const uint8_t *)scratch;
-            }
-            size_t panels = (to - from + PANEL - 1) / PANEL,
-                   next = cols - c - some < GROUP ? cols - c - some : GROUP;
-            for (size_t p = 0; p < panels; p++) {
-                size_t r = from + p * PANEL;
-                ahead(&w[(c + some) * w_stride], w_stride, (k + t.elements - 1) / t.elements * t.bytes,
-                      next * p / panels, next * (p + 1) / panels);
-                panel(&y[r * y_stride + c], y_stride, &x[r * x_stride], x_stride, floats, stride,
-                      to - r < PANEL ? to - r : PANEL, some, k);
-            }
+    vf           sums[BLOCK_ROWS][GROUP];
+    const size_t block = rows_at_once(rows, k);
+    for (size_t r = 0; r < rows; r += block)
+        for (size_t c = 0; c < cols; c += GROUP) {
+            size_t left = cols - c;
+            piece  p = {.y = &y[r * y_stride + c],
+                        .x = &x[r * x_stride],
+                        .y_stride = y_stride,
+                        .x_stride = x_stride,
+                        .rows = rows - r < block ? rows - r : block,
+                        .cols = left < GROUP ? left : GROUP,
+                        .sums = sums};
+            group(t, p, &w[c * w_stride], w_stride, k, left - p.cols < GROUP ? left - p.cols : GROUP,
+                  scratch);
         }
-    }
 }
 
 #define LINEAR(T, ready, elements, bytes, in_part, is_f32)                                                   \
