@@ -12,7 +12,7 @@
 
 /* Rows whose sums are kept; columns that one row meets; rows of a tile with two planes, with one; elements
  * that are packed at once. */
-enum { SUMS = 144, EIGHT = 8, TILE2 = 6, TILE1 = 12, CHUNK = 512 };
+enum { SUMS = 144, EIGHT = 8, TILE2 = 6, TILE1 = 12, CHUNK = 512, SLOT = 8 };
 
 INLINE __m512i up_128(__m512i v) {
     return _mm512_xor_si512(v, _mm512_set1_epi8((char)0x80));
@@ -101,7 +101,18 @@ typedef struct chunk {
     const __m512i *p; /* [vectors][n / 4] */
     size_t         from, n;
     int            is_first, is_last;
+    /* Bytes that come next, called for to the second-level cache, one column each SLOT steps: a processor has
+     * room for a few dozen calls.  What it fetches by itself ends with each short run; past the last column
+     * it is a word to nobody. */
+    const uint8_t *next, *next_end;
+    size_t         next_stride, next_n;
 } chunk;
+
+INLINE const uint8_t *call_column(const chunk *part, const uint8_t *next) {
+    if (next == part->next_end) return next;
+    for (size_t i = 0; i < part->next_n; i += 64) _mm_prefetch((const char *)&next[i], _MM_HINT_T1);
+    return next + part->next_stride;
+}
 
 /* Rows of a tile one below the other, three from each of these places on: so they are met through few
  * registers. */
@@ -118,8 +129,9 @@ INLINE __m512i four_of(const int8_t *at[PLACES], size_t r, size_t stride, size_t
 
 /* rows x 16 vectors columns (rows, vectors and planes constants); rows of x are k apart.  kept:
  * [rows][vectors] sums of the chunks before, for each plane. */
-INLINE void bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
-                       const chunk *part, lane_sums *kept, size_t rows, size_t vectors, size_t cols) {
+INLINE const uint8_t *bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
+                                 const chunk *part, const uint8_t *next, lane_sums *kept, size_t rows,
+                                 size_t vectors, size_t cols) {
     lane_sums     lo[TILE1][VECTORS], hi[TILE1][VECTORS];
     const int8_t *lo_at[PLACES], *hi_at[PLACES];
     const size_t  steps = part->n / 4;
@@ -135,17 +147,20 @@ INLINE void bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *
                 hi[r][c] = part->is_first ? (lane_sums)_mm512_set1_epi32(x[r].hi_start) : kept[at + 1];
         }
     }
-    for (size_t i = 0; i < steps; i++) {
-        __m512i u[VECTORS];
-        UNROLL
-        for (size_t c = 0; c < vectors; c++) u[c] = part->p[c * steps + i];
-        UNROLL_ROWS
-        for (size_t r = 0; r < rows; r++) {
-            __m512i l = four_of(lo_at, r, k, i), h = planes > 1 ? four_of(hi_at, r, k, i) : l;
+    for (size_t at = 0; at < steps; at += SLOT) {
+        next = call_column(part, next);
+        for (size_t i = at; i < at + SLOT; i++) {
+            __m512i u[VECTORS];
             UNROLL
-            for (size_t c = 0; c < vectors; c++) {
-                lo[r][c] = (lane_sums)_mm512_dpbusd_epi32((__m512i)lo[r][c], u[c], l);
-                if (planes > 1) hi[r][c] = (lane_sums)_mm512_dpbusd_epi32((__m512i)hi[r][c], u[c], h);
+            for (size_t c = 0; c < vectors; c++) u[c] = part->p[c * steps + i];
+            UNROLL_ROWS
+            for (size_t r = 0; r < rows; r++) {
+                __m512i l = four_of(lo_at, r, k, i), h = planes > 1 ? four_of(hi_at, r, k, i) : l;
+                UNROLL
+                for (size_t c = 0; c < vectors; c++) {
+                    lo[r][c] = (lane_sums)_mm512_dpbusd_epi32((__m512i)lo[r][c], u[c], l);
+                    if (planes > 1) hi[r][c] = (lane_sums)_mm512_dpbusd_epi32((__m512i)hi[r][c], u[c], h);
+                }
             }
         }
     }
@@ -165,24 +180,29 @@ INLINE void bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *
             if (planes > 1) kept[at + 1] = hi[r][c];
         }
     }
+    return next;
 }
 
 /* What is left below whole tiles is done as the last rows of a whole one once more, if that is cheaper. */
 INLINE void bytes_strip(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
                         const chunk *part, lane_sums *kept, size_t rows, size_t vectors, size_t cols) {
-    const size_t most = planes > 1 ? TILE2 : TILE1, sums = vectors * (size_t)planes;
-    size_t       r = 0;
+    const size_t   most = planes > 1 ? TILE2 : TILE1, sums = vectors * (size_t)planes;
+    const uint8_t *next = part->next;
+    size_t         r = 0;
     for (; r + most <= rows; r += most, kept += most * sums)
-        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, most, vectors, cols);
+        next =
+            bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, most, vectors, cols);
     if (rows - r > most / 3 && rows >= most) {
         r = rows - most;
-        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, most, vectors, cols);
-        return;
+        next =
+            bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, most, vectors, cols);
+        r = rows;
     }
     for (; r + 3 <= rows; r += 3, kept += 3 * sums)
-        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, 3, vectors, cols);
+        next = bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, 3, vectors, cols);
     for (; r < rows; r++, kept += sums)
-        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, kept, 1, vectors, cols);
+        next = bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, 1, vectors, cols);
+    while (next != part->next_end) next = call_column(part, next);
 }
 
 /* n elements of up to sixteen columns. */
@@ -195,27 +215,20 @@ INLINE void bytes_pack(__m512i *out, const uint8_t *w, size_t w_stride, size_t n
     }
 }
 
-/* Bytes that come next, to the second-level cache.  What the processor fetches by itself ends with each short
- * run; past the last column it is a word to nobody. */
-INLINE void bytes_ahead(const uint8_t *w, size_t w_stride, size_t n, size_t cols) {
-    for (size_t c = 0; c < cols; c++)
-        for (size_t i = 0; i < n; i += 64) _mm_prefetch((const char *)&w[c * w_stride + i], _MM_HINT_T1);
-}
-
 /* Up to 32 columns. */
 INLINE void bytes_columns(int planes, float *y, size_t y_stride, const plane_pair *x, const uint8_t *w,
                           size_t w_stride, size_t rows, size_t cols, size_t k, __m512i *p) {
     lane_sums kept[(SUMS + TILE1) * VECTORS * 2];
     size_t    i = 0;
     do { /* once at least: of no elements there are sums too */
-        size_t      n = k - i < CHUNK ? k - i : CHUNK, first = cols < LANES ? cols : LANES;
-        const chunk part = {p, i, n, !i, i + n == k};
+        size_t n = k - i < CHUNK ? k - i : CHUNK, first = cols < LANES ? cols : LANES;
+        chunk  part = {
+             .p = p, .from = i, .n = n, .is_first = !i, .is_last = i + n == k, .next_stride = w_stride};
+        part.next = part.is_last ? w + VECTORS * LANES * w_stride : w + i + n;
+        part.next_n = part.is_last ? k < CHUNK ? k : CHUNK : k - i - n < CHUNK ? k - i - n : CHUNK;
+        part.next_end = part.next + cols * w_stride;
         bytes_pack(p, w + i, w_stride, n, first);
         if (cols > LANES) bytes_pack(p + n / 4, w + i + LANES * w_stride, w_stride, n, cols - LANES);
-        if (part.is_last)
-            bytes_ahead(w + VECTORS * LANES * w_stride, w_stride, k < CHUNK ? k : CHUNK, cols);
-        else
-            bytes_ahead(w + i + n, w_stride, k - i - n < CHUNK ? k - i - n : CHUNK, cols);
         if (cols > LANES)
             bytes_strip(planes, y, y_stride, x, k, &part, kept, rows, VECTORS, cols);
         else
