@@ -36,6 +36,7 @@ enum {
     COLS16_MIN = 16, /* the same by integers: what goes together there */
     MANY_ROWS = 16,  /* from here on a unit's columns share its rows */
     TEMP_COLS = 128, /* of a unit with all its rows */
+    SOON = 4,        /* rows before their turn, from which on they are called for */
     WIDE_ROWS = 32,  /* as many columns more as a unit has fewer rows than these */
 };
 
@@ -565,6 +566,11 @@ static void ready_rows(const ph_kernels *k, const fused *f, desk *d, const float
     if (f->n_dots) turn_rows(k, f, d, d->x, rows);
 }
 
+/* A row of a unit that is met soon: short runs, far apart, which nobody else calls for. */
+static void soon(const float *row, size_t n) {
+    for (size_t i = 0; i < n; i += 16) __builtin_prefetch(&row[i]);
+}
+
 static void product(const ph_kernels *k, const fused *f, const part *t, float *y, size_t y_stride,
                     const desk *d, size_t c, size_t rows, size_t cols) {
     const unsigned char *w = t->stored ? t->w : (const unsigned char *)t->w + c * t->w_stride;
@@ -575,6 +581,7 @@ static void product(const ph_kernels *k, const fused *f, const part *t, float *y
     else
         ph_linear_run(k, t->linear, y, y_stride, d->x, f->k, w, t->w_stride, rows, cols, f->k, d->kernel);
     for (size_t r = 0; (t->col_scale || t->bias || t->act) && r < rows; r++, y += y_stride) {
+        if (r + SOON < rows) soon(&y[SOON * y_stride], cols);
         if (t->col_scale) k->mul(y, y, &t->col_scale[c], cols);
         if (t->bias) k->add(y, y, &t->bias[c], cols);
         if (t->act) t->act(y, y, cols);
@@ -608,7 +615,10 @@ static void unit(ph_native *p, const fused *f, const part *t, const desk *d, siz
     const float *add = (const float *)ph_native_at(p, t->residual) + r0 * t->cols + c;
     product(k, f, t, temp, cols, d, c, rows, cols);
     scale(p, t, temp, cols, r0, rows, cols);
-    for (size_t r = 0; r < rows; r++) k->add(&y[r * t->cols], &add[r * t->cols], &temp[r * cols], cols);
+    for (size_t r = 0; r < rows; r++) {
+        if (r + SOON < rows) soon(&add[(r + SOON) * t->cols], cols);
+        k->add(&y[r * t->cols], &add[r * t->cols], &temp[r * cols], cols);
+    }
 }
 
 /* All columns of these rows are there. */
