@@ -253,6 +253,20 @@ INLINE __m512i four(const int8_t *q) {
     return _mm512_set1_epi32(bytes);
 }
 
+/* Weights that come next, called for to the second-level cache, one column's run at a time: a processor has
+ * room for a few dozen calls, and what it fetches by itself ends with each short run.  Past the last column
+ * they are a word to nobody. */
+typedef struct calls {
+    const uint8_t *at, *end;
+    size_t         stride, n; /* bytes from column to column; of a run */
+} calls;
+
+INLINE void call_one(calls *c) {
+    if (c->at == c->end) return;
+    for (size_t i = 0; i < c->n; i += 64) _mm_prefetch((const char *)&c->at[i], _MM_HINT_T1);
+    c->at += c->stride;
+}
+
 /* rows x 16 vectors columns (both and planes constants); p: [vectors][parts]. */
 INLINE void tile(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, size_t r0,
                  const packed *p, size_t rows, size_t vectors, size_t cols) {
@@ -319,10 +333,14 @@ INLINE void tile(const form *f, int planes, float *y, size_t y_stride, const ph_
 }
 
 INLINE void strip(const form *f, int planes, float *y, size_t y_stride, const ph_qrows *x, const packed *p,
-                  size_t rows, size_t vectors, size_t cols) {
+                  calls next, size_t rows, size_t vectors, size_t cols) {
     size_t       r = 0;
     const size_t most = planes > 1 ? ROWS : f->is_halved ? ROWS_HALVED : ROWS_MAX;
-    for (; r + most <= rows; r += most) tile(f, planes, y, y_stride, x, r, p, most, vectors, cols);
+    for (; r + most <= rows; r += most) {
+        for (size_t i = 0; i < most; i += ROWS) call_one(&next);
+        tile(f, planes, y, y_stride, x, r, p, most, vectors, cols);
+    }
+    while (next.at != next.end) call_one(&next);
     for (; r + 2 <= rows; r += 2) tile(f, planes, y, y_stride, x, r, p, 2, vectors, cols);
     for (; r < rows; r++) tile(f, planes, y, y_stride, x, r, p, 1, vectors, cols);
 }
@@ -359,15 +377,18 @@ INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_q
         return;
     }
     for (size_t c = 0; c < cols; c += VECTORS * LANES) {
-        size_t left = cols - c;
+        const size_t   left = cols - c, all = VECTORS * LANES;
+        const uint8_t *end = w + (c + all) * w_stride;
+        const calls    next = {end, end + (left > all ? left - all < all ? left - all : all : 0) * w_stride,
+                               w_stride, x->k / f->elements * f->bytes};
         pack(f, p, sizeof *p, w + c * w_stride, w_stride, x->k, left < LANES ? left : LANES, 0);
         if (left <= LANES) {
-            strip(f, planes, &y[c], y_stride, x, p, rows, 1, left);
+            strip(f, planes, &y[c], y_stride, x, p, next, rows, 1, left);
             continue;
         }
         size_t second = left - LANES < LANES ? left - LANES : LANES;
         pack(f, p + parts, sizeof *p, w + (c + LANES) * w_stride, w_stride, x->k, second, 0);
-        strip(f, planes, &y[c], y_stride, x, p, rows, VECTORS, LANES + second);
+        strip(f, planes, &y[c], y_stride, x, p, next, rows, VECTORS, LANES + second);
     }
 }
 

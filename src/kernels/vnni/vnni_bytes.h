@@ -101,18 +101,7 @@ typedef struct chunk {
     const __m512i *p; /* [vectors][n / 4] */
     size_t         from, n;
     int            is_first, is_last;
-    /* Bytes that come next, called for to the second-level cache, one column each SLOT steps: a processor has
-     * room for a few dozen calls.  What it fetches by itself ends with each short run; past the last column
-     * it is a word to nobody. */
-    const uint8_t *next, *next_end;
-    size_t         next_stride, next_n;
 } chunk;
-
-INLINE const uint8_t *call_column(const chunk *part, const uint8_t *next) {
-    if (next == part->next_end) return next;
-    for (size_t i = 0; i < part->next_n; i += 64) _mm_prefetch((const char *)&next[i], _MM_HINT_T1);
-    return next + part->next_stride;
-}
 
 /* Rows of a tile one below the other, three from each of these places on: so they are met through few
  * registers. */
@@ -129,9 +118,9 @@ INLINE __m512i four_of(const int8_t *at[PLACES], size_t r, size_t stride, size_t
 
 /* rows x 16 vectors columns (rows, vectors and planes constants); rows of x are k apart.  kept:
  * [rows][vectors] sums of the chunks before, for each plane. */
-INLINE const uint8_t *bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
-                                 const chunk *part, const uint8_t *next, lane_sums *kept, size_t rows,
-                                 size_t vectors, size_t cols) {
+INLINE void bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
+                       const chunk *part, calls *next, lane_sums *kept, size_t rows, size_t vectors,
+                       size_t cols) {
     lane_sums     lo[TILE1][VECTORS], hi[TILE1][VECTORS];
     const int8_t *lo_at[PLACES], *hi_at[PLACES];
     const size_t  steps = part->n / 4;
@@ -148,7 +137,7 @@ INLINE const uint8_t *bytes_tile(int planes, float *y, size_t y_stride, const pl
         }
     }
     for (size_t at = 0; at < steps; at += SLOT) {
-        next = call_column(part, next);
+        call_one(next);
         for (size_t i = at; i < at + SLOT; i++) {
             __m512i u[VECTORS];
             UNROLL
@@ -180,29 +169,26 @@ INLINE const uint8_t *bytes_tile(int planes, float *y, size_t y_stride, const pl
             if (planes > 1) kept[at + 1] = hi[r][c];
         }
     }
-    return next;
 }
 
 /* What is left below whole tiles is done as the last rows of a whole one once more, if that is cheaper. */
 INLINE void bytes_strip(int planes, float *y, size_t y_stride, const plane_pair *x, size_t k,
-                        const chunk *part, lane_sums *kept, size_t rows, size_t vectors, size_t cols) {
-    const size_t   most = planes > 1 ? TILE2 : TILE1, sums = vectors * (size_t)planes;
-    const uint8_t *next = part->next;
-    size_t         r = 0;
+                        const chunk *part, calls next, lane_sums *kept, size_t rows, size_t vectors,
+                        size_t cols) {
+    const size_t most = planes > 1 ? TILE2 : TILE1, sums = vectors * (size_t)planes;
+    size_t       r = 0;
     for (; r + most <= rows; r += most, kept += most * sums)
-        next =
-            bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, most, vectors, cols);
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, &next, kept, most, vectors, cols);
     if (rows - r > most / 3 && rows >= most) {
         r = rows - most;
-        next =
-            bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, most, vectors, cols);
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, &next, kept, most, vectors, cols);
         r = rows;
     }
     for (; r + 3 <= rows; r += 3, kept += 3 * sums)
-        next = bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, 3, vectors, cols);
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, &next, kept, 3, vectors, cols);
     for (; r < rows; r++, kept += sums)
-        next = bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, next, kept, 1, vectors, cols);
-    while (next != part->next_end) next = call_column(part, next);
+        bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, &next, kept, 1, vectors, cols);
+    while (next.at != next.end) call_one(&next);
 }
 
 /* n elements of up to sixteen columns. */
@@ -215,24 +201,24 @@ INLINE void bytes_pack(__m512i *out, const uint8_t *w, size_t w_stride, size_t n
     }
 }
 
-/* Up to 32 columns. */
+/* Up to 32 columns; n_next come behind. */
 INLINE void bytes_columns(int planes, float *y, size_t y_stride, const plane_pair *x, const uint8_t *w,
-                          size_t w_stride, size_t rows, size_t cols, size_t k, __m512i *p) {
+                          size_t w_stride, size_t rows, size_t cols, size_t n_next, size_t k, __m512i *p) {
     lane_sums kept[(SUMS + TILE1) * VECTORS * 2];
     size_t    i = 0;
     do { /* once at least: of no elements there are sums too */
-        size_t n = k - i < CHUNK ? k - i : CHUNK, first = cols < LANES ? cols : LANES;
-        chunk  part = {
-             .p = p, .from = i, .n = n, .is_first = !i, .is_last = i + n == k, .next_stride = w_stride};
-        part.next = part.is_last ? w + VECTORS * LANES * w_stride : w + i + n;
-        part.next_n = part.is_last ? k < CHUNK ? k : CHUNK : k - i - n < CHUNK ? k - i - n : CHUNK;
-        part.next_end = part.next + cols * w_stride;
+        const size_t   n = k - i < CHUNK ? k - i : CHUNK, first = cols < LANES ? cols : LANES;
+        const chunk    part = {p, i, n, !i, i + n == k};
+        const uint8_t *at = part.is_last ? w + VECTORS * LANES * w_stride : w + i + n;
+        const size_t   left = part.is_last ? k : k - i - n;
+        const calls    next = {at, at + (part.is_last ? n_next : cols) * w_stride, w_stride,
+                            left < CHUNK ? left : CHUNK};
         bytes_pack(p, w + i, w_stride, n, first);
         if (cols > LANES) bytes_pack(p + n / 4, w + i + LANES * w_stride, w_stride, n, cols - LANES);
         if (cols > LANES)
-            bytes_strip(planes, y, y_stride, x, k, &part, kept, rows, VECTORS, cols);
+            bytes_strip(planes, y, y_stride, x, k, &part, next, kept, rows, VECTORS, cols);
         else
-            bytes_strip(planes, y, y_stride, x, k, &part, kept, rows, 1, cols);
+            bytes_strip(planes, y, y_stride, x, k, &part, next, kept, rows, 1, cols);
         i += CHUNK;
     } while (i < k);
 }
@@ -244,9 +230,11 @@ INLINE void bytes_dot(int planes, float *y, size_t y_stride, const plane_pair *x
         for (size_t r = 0; r < rows; r++)
             bytes_stream(planes, &y[r * y_stride + c], &x[r], k, w + c * w_stride, w_stride,
                          cols - c < EIGHT ? cols - c : EIGHT);
-    for (size_t c = 0; rows >= FEW && c < cols; c += VECTORS * LANES)
-        bytes_columns(planes, &y[c], y_stride, x, w + c * w_stride, w_stride, rows,
-                      cols - c < VECTORS * LANES ? cols - c : VECTORS * LANES, k, p);
+    for (size_t c = 0; rows >= FEW && c < cols; c += VECTORS * LANES) {
+        const size_t left = cols - c, most = VECTORS * LANES, own = left < most ? left : most;
+        bytes_columns(planes, &y[c], y_stride, x, w + c * w_stride, w_stride, rows, own,
+                      left - own < most ? left - own : most, k, p);
+    }
 }
 
 static void dot_I8(float *restrict y, size_t y_stride, const ph_qrows *restrict x, const void *restrict w,
