@@ -33,6 +33,12 @@ run() { # name, command...
     echo "$? $((SECONDS - from))" > "$logs/$name.end"
 }
 
+# What of a red step's log says most: failed cases, what a compiler or a sanitizer says; else the end.
+why() { # log
+    grep -E 'FAILED|CRASHED|STAYED GREEN|CHANGES NOTHING|(^|[^0-9])[1-9][0-9]* failed|[^ ]+\.c:[0-9]+: |error:|ERROR: |\*\*\* ' "$1" |
+        head -n 6 | grep . || tail -n 2 "$1"
+}
+
 tell() { # name
     local name=$1 log=$logs/$1.log rc seconds passed failed
     rc=1 seconds=0 # a step that broke off leaves nothing
@@ -47,7 +53,7 @@ tell() { # name
     if [ "$failed" -gt 0 ]; then
         echo "    $log ends:"
         grep -vE ' ok$' "$log" | tail -n 40 | sed 's/^/    /'
-        red+="red: $name"$'\n'$(grep -E 'FAILED|[^0-9 ]: .*failed|^[^ ]*_test\.c:[0-9]+:' "$log" | head -n 6 | cut -c1-200 | sed 's/^ */    /')$'\n'
+        red+="red: $name"$'\n'$(why "$log" | cut -c1-200 | sed 's/^ */    /')$'\n'
     fi
 }
 

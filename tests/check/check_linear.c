@@ -28,10 +28,15 @@ static shape any_shape(ph_dtype t, unsigned trial) {
     if (trial < 4) s.rows = 1;
     if (trial == 4) s.rows = 53;
     if (trial == 6) s.rows = 128 + ck_below(9);
+    if (trial == 10) s.rows = 257 + ck_below(9);
+    if (t == PH_F32 && trial == 8) s.rows = 50, s.cols = 1 + ck_below(3); /* of long rows few go together */
+    if (t == PH_F32 && trial == 9) s.rows = 3, s.cols = 1;
     s.k =
         block > 1 ? block * (1 + ck_below(trial % 4 ? 3 : 1600 / (unsigned)block)) : at_borders[ck_below(18)];
     if (trial == 5) s.k = 0;
     if (trial == 6 || trial == 11) s.k = 1024;
+    if (t == PH_F32 && trial == 8) s.k = 22000;
+    if (t == PH_F32 && trial == 9) s.k = 600000;
     ph_dtype_row_bytes(t, (int64_t)s.k, &bytes, NULL);
     s.x_stride = s.k + ck_below(3), s.y_stride = s.cols + ck_below(3), s.w_stride = bytes + ck_below(4);
     if (trial == 6) s.w_stride = bytes; /* of floats: columns that begin in the same places of a cache */
@@ -99,7 +104,7 @@ static int close_to_ref(ph_dtype t, shape s, const operands *o, float *row) {
 /* The same in random rectangles gives the same bits; of floats with scratch what had none, too. */
 static int same_in_pieces(ph_linear_fn *fn, shape s, const operands *o, float *again, float *scratch) {
     for (size_t r = 0, nr = 0; r < s.rows; r += nr) {
-        nr = 1 + ck_below(5);
+        nr = ck_below(4) ? 1 + ck_below(5) : s.rows;
         if (nr > s.rows - r) nr = s.rows - r;
         for (size_t c = 0, nc = 0; c < s.cols; c += nc) {
             nc = 1 + ck_below((unsigned)(s.cols - c));
@@ -116,7 +121,7 @@ static int one_trial(ph_dtype t, ph_linear_fn *ref, ph_linear_fn *opt, unsigned 
     static const float sizes[] = {1, 1, 1e-3f, 60, 1e-6f};
     shape              s = any_shape(t, trial);
     operands           o = any_operands(t, s, sizes[trial % 5]);
-    float             *scratch = t == PH_F32 && trial % 2 ? NULL : o.scratch;
+    float             *scratch = t == PH_F32 && ck_below(2) ? NULL : o.scratch;
     float *others = t == PH_F32 && scratch ? NULL : o.scratch, *row = ck_buffer((s.k + 1) * sizeof *row);
     float *again = ck_buffer(span(s.rows, s.y_stride, s.cols) * sizeof *again);
     if (trial % 3 == 2 && s.rows && s.k) { /* each row shows one weight, exactly */

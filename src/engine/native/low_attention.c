@@ -14,10 +14,20 @@
 
 /* ---- what attention units share ---- */
 
+enum { QUERIES_TILE = 12 }; /* whole tiles of kernels */
+
 size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
     return (ph_whole_lines(n * d) + ph_whole_lines(n * dv) + 4 * ph_whole_lines(n) +
             (n + keys) * PH_ATTEND_KEYS) *
            sizeof(float);
+}
+
+size_t ph_query_share(size_t all, size_t keys, size_t d, size_t dv) {
+    size_t cost = (keys + 1) * (d + dv), most = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
+    if (most > PH_QUERIES_MAX) most = PH_QUERIES_MAX;
+    size_t units = (all + most - 1) / most, even = units ? (all + units - 1) / units : 1;
+    size_t whole = (even + QUERIES_TILE - 1) / QUERIES_TILE * QUERIES_TILE;
+    return whole <= most ? whole : even;
 }
 
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
@@ -99,9 +109,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     a->tiles = (size_t)ph_native_dim(p, p->size, a->q_value, 0);
     a->n_q = (size_t)ph_native_dim(p, p->size, a->q_value, 1);
     a->n_k = (size_t)ph_native_dim(p, p->size, a->k_value, 1);
-    size_t cost = (a->n_k + 1) * (a->d + a->dv);
-    a->block = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
-    if (a->block > PH_QUERIES_MAX) a->block = PH_QUERIES_MAX;
+    a->block = ph_query_share(a->n_q, a->n_k, a->d, a->dv);
     a->blocks = (a->n_q + a->block - 1) / a->block;
     s->units = a->tiles * a->heads * a->blocks;
     return PH_OK;

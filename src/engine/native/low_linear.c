@@ -566,9 +566,10 @@ static void ready_rows(const ph_kernels *k, const fused *f, desk *d, const float
     if (f->n_dots) turn_rows(k, f, d, d->x, rows);
 }
 
-/* A row of a unit that is met soon: short runs, far apart, which nobody else calls for. */
-static void soon(const float *row, size_t n) {
+/* A row of a unit that is met SOON rows later: short runs, far apart, which nobody else calls for. */
+static void call_row(const float *row, size_t n) {
     for (size_t i = 0; i < n; i += 16) __builtin_prefetch(&row[i]);
+    __builtin_prefetch(&row[n - 1]);
 }
 
 static void product(const ph_kernels *k, const fused *f, const part *t, float *y, size_t y_stride,
@@ -581,7 +582,7 @@ static void product(const ph_kernels *k, const fused *f, const part *t, float *y
     else
         ph_linear_run(k, t->linear, y, y_stride, d->x, f->k, w, t->w_stride, rows, cols, f->k, d->kernel);
     for (size_t r = 0; (t->col_scale || t->bias || t->act) && r < rows; r++, y += y_stride) {
-        if (r + SOON < rows) soon(&y[SOON * y_stride], cols);
+        if (r + SOON < rows && y_stride > cols) call_row(&y[SOON * y_stride], cols);
         if (t->col_scale) k->mul(y, y, &t->col_scale[c], cols);
         if (t->bias) k->add(y, y, &t->bias[c], cols);
         if (t->act) t->act(y, y, cols);
@@ -616,7 +617,7 @@ static void unit(ph_native *p, const fused *f, const part *t, const desk *d, siz
     product(k, f, t, temp, cols, d, c, rows, cols);
     scale(p, t, temp, cols, r0, rows, cols);
     for (size_t r = 0; r < rows; r++) {
-        if (r + SOON < rows) soon(&add[(r + SOON) * t->cols], cols);
+        if (r + SOON < rows) call_row(&add[(r + SOON) * t->cols], cols);
         k->add(&y[r * t->cols], &add[r * t->cols], &temp[r * cols], cols);
     }
 }

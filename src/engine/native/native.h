@@ -215,12 +215,14 @@ int     ph_spin_can(const ph_graph *g, int node); /* a RotaryEmbedding of rows *
 ph_spin ph_spin_of(const ph_graph *g, int node);
 /* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
  * and keys of `keys` elements by channel. */
-enum { PH_QUERIES_MAX = 48 };
+enum { PH_QUERIES_MAX = 96 };
 typedef struct ph_query_block {
     float   *q, *acc, *m, *l, *scores, *keys;
     int32_t *lo, *hi;
 } ph_query_block;
-size_t         ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
+size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
+/* Queries of a unit, where `all` meet `keys` keys each: as many as PH_ATTEND_MACS allow, in units alike. */
+size_t         ph_query_share(size_t all, size_t keys, size_t d, size_t dv);
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv);
 void           ph_query_begin(const ph_query_block *b, size_t n, size_t dv); /* nothing seen yet */
 /* out[0 .. dv) = the answer of query i; zeros when it saw no key. */

@@ -256,7 +256,7 @@ INLINE void mix_alone(stored t, const ph_attend *a, size_t i, const float *s, si
 /* Queries [i, i + queries), a constant.  Lanes are keys modulo W whatever the queries beside, and each
  * query's keys come in order, so its bits are its own. */
 INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t queries) {
-    float *s = &a->scratch[i * PH_ATTEND_KEYS];
+    float *s = a->scratch; /* of these queries; the next ones have it after them, while it is cached */
     size_t from = PH_ATTEND_KEYS, end = 0, first = 0, last = PH_ATTEND_KEYS;
     for (size_t q = i; q < i + queries; q++) {
         size_t lo = (size_t)a->lo[q], hi = (size_t)a->hi[q];

@@ -9,7 +9,7 @@
  *
  * Every output is one vector of sums, filled along k in steps of W from 0, added up by v_sum
  * (or v_sums, which adds in the same order).
- * A tile only decides which outputs are in registers together, so no split shows in the bits.
+ * A tile only decides which outputs are in registers together, so no split shows in the bits of a number.
  */
 #ifndef PH_KERNELS_LANES_LANES_LINEAR_H
 #define PH_KERNELS_LANES_LANES_LINEAR_H
@@ -26,6 +26,10 @@ enum {
     CACHE_TURN = 4096,              /* bytes after which places in the first-level cache come again */
     FRACTION = 32                   /* parts of a byte, in which next_step is */
 };
+/* Blocks of rows are whole tiles, at most BLOCK_ROWS; chunks are whole blocks of any type, and whole vectors.
+ */
+_Static_assert(BLOCK_ROWS % TILE_ROWS == 0 && ROWS_MANY % TILE_ROWS == 0, "whole tiles");
+_Static_assert(CHUNK % 256 == 0 && 256 % W == 0, "whole blocks");
 
 /* One stored type: its functions, elements and bytes of a block, elements of a part.
  * Always a constant, so all of it is inlined. */
@@ -94,11 +98,12 @@ typedef struct piece {
     const uint8_t *w;                 /* floats */
     size_t         w_stride;
     /* Weights that come next, called for from memory to the second-level cache: what the processor fetches by
-     * itself ends with each short run.  A tile calls for its part of one column, a line or less a step, that
-     * no step waits for room. */
+     * itself ends with each short run.  The first tile of a strip calls for its part of one column, a line or
+     * less a step: so no step waits for room. */
     const uint8_t *next;
-    size_t         next_stride, n_next,
-        next_step; /* columns; and bytes of one that stand for a step, times FRACTION */
+    size_t         n_next; /* columns */
+    size_t         next_stride;
+    size_t         next_step; /* bytes that a step's elements take where they are stored, times FRACTION */
 } piece;
 
 /* Each output's lanes added up, W outputs at a time. */
@@ -176,20 +181,22 @@ INLINE void tile(size_t rows, size_t cols, const piece *p, size_t r, size_t c, c
 /* All columns of `rows` (a constant) rows. */
 INLINE void strip(size_t rows, const piece *p, size_t r, const uint8_t *next, size_t next_step) {
     size_t c = 0;
-    for (; c + TILE_COLS <= p->cols; c += TILE_COLS) tile(rows, TILE_COLS, p, r, c, next, next_step);
-    for (; c < p->cols; c++) tile(rows, 1, p, r, c, next, next_step);
+    for (; c + TILE_COLS <= p->cols; c += TILE_COLS)
+        tile(rows, TILE_COLS, p, r, c, c ? p->w : next, c ? 0 : next_step);
+    for (; c < p->cols; c++) tile(rows, 1, p, r, c, c ? p->w : next, c ? 0 : next_step);
+}
+
+/* Is it time, before the strip at row r, to call for one more column?  Evenly over all rows. */
+static int is_due(const piece *p, size_t called, size_t r) {
+    return called < p->n_next && (r + TILE_ROWS) * p->n_next > called * p->rows;
 }
 
 static void multiply(const piece *p) {
     size_t r = 0, called = 0;
     for (; r + TILE_ROWS <= p->rows; r += TILE_ROWS) {
-        const uint8_t *next = p->w;
-        size_t         step = 0;
-        if (called < p->n_next && (r + TILE_ROWS) * p->n_next > called * p->rows) {
-            next = &p->next[called++ * p->next_stride];
-            step = p->next_step;
-        }
-        strip(TILE_ROWS, p, r, next, step);
+        int due = is_due(p, called, r);
+        strip(TILE_ROWS, p, r, due ? &p->next[called * p->next_stride] : p->w, due ? p->next_step : 0);
+        called += (size_t)due;
     }
     for (; r < p->rows; r++) strip(1, p, r, p->w, 0);
     for (; called < p->n_next; called++)
@@ -205,7 +212,7 @@ static size_t even(size_t all, size_t most, size_t grain) {
 
 /* Rows of x that go together. */
 static size_t rows_at_once(size_t rows, size_t k) {
-    size_t most = BLOCK_FLOATS / (k ? k : 1) / TILE_ROWS * TILE_ROWS;
+    size_t most = BLOCK_FLOATS / (k ? k : 1);
     if (most > BLOCK_ROWS) most = BLOCK_ROWS;
     return even(rows, most > ROWS_MANY ? most : ROWS_MANY, TILE_ROWS);
 }
@@ -216,13 +223,23 @@ INLINE int lies_badly(const uint8_t *w, size_t w_stride) {
     return ((uintptr_t)w | w_stride) % sizeof(vf) != 0 || w_stride % CACHE_TURN == 0;
 }
 
-/* Columns from w on, of a block of rows of x: all of k, a chunk after another. */
+/* The weights of [i, i + p->n) of k, as floats: where they stand, or in scratch. */
+INLINE void set_weights(packed t, piece *p, const uint8_t *w, size_t w_stride, size_t i, size_t stride,
+                        float *scratch) {
+    p->w = scratch ? (const uint8_t *)scratch : &w[i * sizeof(float)];
+    p->w_stride = scratch ? stride * sizeof(float) : w_stride;
+    for (size_t c = 0; scratch && c < p->cols; c++) widen(t, &scratch[c * stride], &w[c * w_stride], i, p->n);
+}
+
+/* Columns from w on, of a block of rows of x: all of k, a chunk after another.  n_next columns come behind.
+ * scratch: NULL where the weights are met as they stand. */
 INLINE void group(packed t, piece p, const uint8_t *w, size_t w_stride, size_t k, size_t n_next,
                   float *scratch) {
-    const float *x = p.x;
-    const size_t chunk = even(k, CHUNK, t.elements > W ? t.elements : W);
-    const int    is_kept = t.is_f32 && !(scratch && p.rows >= ROWS_MANY && lies_badly(w, w_stride));
-    size_t       i = 0;
+    const float   *x = p.x;
+    const uint8_t *behind = n_next ? &w[GROUP * w_stride] : w;
+    const size_t   chunk = even(k, CHUNK, t.elements > W ? t.elements : W);
+    const size_t   stride = (chunk < k ? chunk : k) + PH_LINEAR_SCRATCH_GAP;
+    size_t         i = 0;
     p.next_step = t.bytes * W * FRACTION / t.elements;
     p.next_stride = w_stride;
     do {
@@ -230,16 +247,9 @@ INLINE void group(packed t, piece p, const uint8_t *w, size_t w_stride, size_t k
         p.is_last = k - i <= chunk;
         p.n = p.is_last ? k - i : chunk;
         p.x = &x[i];
-        p.next = p.is_last ? &w[GROUP * w_stride] : &w[(i + chunk) / t.elements * t.bytes];
+        p.next = p.is_last ? behind : &w[(i + chunk) / t.elements * t.bytes];
         p.n_next = p.is_last ? n_next : p.cols;
-        p.w = &w[i * sizeof(float)];
-        p.w_stride = w_stride;
-        if (!is_kept) {
-            const size_t stride = (chunk < k ? chunk : k) + PH_LINEAR_SCRATCH_GAP;
-            for (size_t c = 0; c < p.cols; c++) widen(t, &scratch[c * stride], &w[c * w_stride], i, p.n);
-            p.w = (const uint8_t *)scratch;
-            p.w_stride = stride * sizeof(float);
-        }
+        set_weights(t, &p, w, w_stride, i, stride, scratch);
         multiply(&p);
     } while ((i += chunk) < k);
 }
@@ -256,16 +266,17 @@ INLINE void linear(packed t, float *y, size_t y_stride, const float *x, size_t x
     const size_t block = rows_at_once(rows, k);
     for (size_t r = 0; r < rows; r += block)
         for (size_t c = 0; c < cols; c += GROUP) {
-            size_t left = cols - c;
-            piece  p = {.y = &y[r * y_stride + c],
-                        .x = &x[r * x_stride],
-                        .y_stride = y_stride,
-                        .x_stride = x_stride,
-                        .rows = rows - r < block ? rows - r : block,
-                        .cols = left < GROUP ? left : GROUP,
-                        .sums = sums};
-            group(t, p, &w[c * w_stride], w_stride, k, left - p.cols < GROUP ? left - p.cols : GROUP,
-                  scratch);
+            const uint8_t *from = &w[c * w_stride];
+            const size_t   left = cols - c, own = left < GROUP ? left : GROUP;
+            const int      is_kept = t.is_f32 && !(rows >= ROWS_MANY && lies_badly(from, w_stride));
+            const piece    p = {.y = &y[r * y_stride + c],
+                                .x = &x[r * x_stride],
+                                .y_stride = y_stride,
+                                .x_stride = x_stride,
+                                .rows = rows - r < block ? rows - r : block,
+                                .cols = own,
+                                .sums = sums};
+            group(t, p, from, w_stride, k, left - own < GROUP ? left - own : GROUP, is_kept ? NULL : scratch);
         }
 }
 

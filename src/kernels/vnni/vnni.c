@@ -253,18 +253,29 @@ INLINE __m512i four(const int8_t *q) {
     return _mm512_set1_epi32(bytes);
 }
 
-/* Weights that come next, called for to the second-level cache, one column's run at a time: a processor has
- * room for a few dozen calls, and what it fetches by itself ends with each short run.  Past the last column
- * they are a word to nobody. */
+/* Weights that come next, called for to the second-level cache, some lines at a time: a processor has room
+ * for a few dozen calls, and what it fetches by itself ends with each column's run. */
 typedef struct calls {
-    const uint8_t *at, *end;
-    size_t         stride, n; /* bytes from column to column; of a run */
+    const uint8_t *at;
+    size_t         stride, n, cols; /* bytes from column to column; of a run; columns to come */
+    size_t         i;               /* bytes of this column's run that were called for */
 } calls;
 
-INLINE void call_one(calls *c) {
-    if (c->at == c->end) return;
-    for (size_t i = 0; i < c->n; i += 64) _mm_prefetch((const char *)&c->at[i], _MM_HINT_T1);
-    c->at += c->stride;
+INLINE void call_for(calls *c, size_t lines) {
+    for (; lines && c->cols; lines--) {
+        _mm_prefetch((const char *)&c->at[c->i], _MM_HINT_T1);
+        c->i += 64;
+        if (c->i < c->n) continue;
+        c->i = 0;
+        c->at += c->stride;
+        c->cols--;
+    }
+}
+
+/* What comes behind `own` of `left` columns from w on, runs of n bytes. */
+INLINE calls calls_behind(const uint8_t *w, size_t w_stride, size_t left, size_t own, size_t n) {
+    const size_t most = VECTORS * LANES, cols = left - own < most ? left - own : most;
+    return (calls){.at = cols ? w + own * w_stride : w, .stride = w_stride, .n = n, .cols = cols};
 }
 
 /* rows x 16 vectors columns (both and planes constants); p: [vectors][parts]. */
@@ -336,11 +347,13 @@ INLINE void strip(const form *f, int planes, float *y, size_t y_stride, const ph
                   calls next, size_t rows, size_t vectors, size_t cols) {
     size_t       r = 0;
     const size_t most = planes > 1 ? ROWS : f->is_halved ? ROWS_HALVED : ROWS_MAX;
+    /* All of them by the last whole tile. */
+    const size_t lines = next.cols * ((next.n + 63) / 64), tiles = rows / most + 1;
     for (; r + most <= rows; r += most) {
-        for (size_t i = 0; i < most; i += ROWS) call_one(&next);
+        call_for(&next, lines / tiles + 1);
         tile(f, planes, y, y_stride, x, r, p, most, vectors, cols);
     }
-    while (next.at != next.end) call_one(&next);
+    call_for(&next, lines);
     for (; r + 2 <= rows; r += 2) tile(f, planes, y, y_stride, x, r, p, 2, vectors, cols);
     for (; r < rows; r++) tile(f, planes, y, y_stride, x, r, p, 1, vectors, cols);
 }
@@ -377,10 +390,9 @@ INLINE void dot(const form *f, int planes, float *y, size_t y_stride, const ph_q
         return;
     }
     for (size_t c = 0; c < cols; c += VECTORS * LANES) {
-        const size_t   left = cols - c, all = VECTORS * LANES;
-        const uint8_t *end = w + (c + all) * w_stride;
-        const calls    next = {end, end + (left > all ? left - all < all ? left - all : all : 0) * w_stride,
-                               w_stride, x->k / f->elements * f->bytes};
+        const size_t left = cols - c, most = VECTORS * LANES;
+        const calls  next = calls_behind(w + c * w_stride, w_stride, left, left < most ? left : most,
+                                         x->k / f->elements * f->bytes);
         pack(f, p, sizeof *p, w + c * w_stride, w_stride, x->k, left < LANES ? left : LANES, 0);
         if (left <= LANES) {
             strip(f, planes, &y[c], y_stride, x, p, next, rows, 1, left);

@@ -137,7 +137,7 @@ INLINE void bytes_tile(int planes, float *y, size_t y_stride, const plane_pair *
         }
     }
     for (size_t at = 0; at < steps; at += SLOT) {
-        call_one(next);
+        call_for(next, SLOT);
         for (size_t i = at; i < at + SLOT; i++) {
             __m512i u[VECTORS];
             UNROLL
@@ -188,7 +188,7 @@ INLINE void bytes_strip(int planes, float *y, size_t y_stride, const plane_pair 
         bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, &next, kept, 3, vectors, cols);
     for (; r < rows; r++, kept += sums)
         bytes_tile(planes, &y[r * y_stride], y_stride, &x[r], k, part, &next, kept, 1, vectors, cols);
-    while (next.at != next.end) call_one(&next);
+    call_for(&next, next.cols * CHUNK / 64);
 }
 
 /* n elements of up to sixteen columns. */
@@ -201,18 +201,18 @@ INLINE void bytes_pack(__m512i *out, const uint8_t *w, size_t w_stride, size_t n
     }
 }
 
-/* Up to 32 columns; n_next come behind. */
+/* `cols` columns, up to 32, of `left` that there are from w on. */
 INLINE void bytes_columns(int planes, float *y, size_t y_stride, const plane_pair *x, const uint8_t *w,
-                          size_t w_stride, size_t rows, size_t cols, size_t n_next, size_t k, __m512i *p) {
+                          size_t w_stride, size_t rows, size_t left, size_t cols, size_t k, __m512i *p) {
     lane_sums kept[(SUMS + TILE1) * VECTORS * 2];
     size_t    i = 0;
     do { /* once at least: of no elements there are sums too */
-        const size_t   n = k - i < CHUNK ? k - i : CHUNK, first = cols < LANES ? cols : LANES;
-        const chunk    part = {p, i, n, !i, i + n == k};
-        const uint8_t *at = part.is_last ? w + VECTORS * LANES * w_stride : w + i + n;
-        const size_t   left = part.is_last ? k : k - i - n;
-        const calls    next = {at, at + (part.is_last ? n_next : cols) * w_stride, w_stride,
-                            left < CHUNK ? left : CHUNK};
+        const size_t n = k - i < CHUNK ? k - i : CHUNK, first = cols < LANES ? cols : LANES;
+        const chunk  part = {p, i, n, !i, i + n == k};
+        const size_t to_come = part.is_last ? k : k - i - n, run = to_come < CHUNK ? to_come : CHUNK;
+        const calls  next = part.is_last
+                                ? calls_behind(w, w_stride, left, cols, run)
+                                : (calls){.at = w + i + n, .stride = w_stride, .n = run, .cols = cols};
         bytes_pack(p, w + i, w_stride, n, first);
         if (cols > LANES) bytes_pack(p + n / 4, w + i + LANES * w_stride, w_stride, n, cols - LANES);
         if (cols > LANES)
@@ -231,9 +231,9 @@ INLINE void bytes_dot(int planes, float *y, size_t y_stride, const plane_pair *x
             bytes_stream(planes, &y[r * y_stride + c], &x[r], k, w + c * w_stride, w_stride,
                          cols - c < EIGHT ? cols - c : EIGHT);
     for (size_t c = 0; rows >= FEW && c < cols; c += VECTORS * LANES) {
-        const size_t left = cols - c, most = VECTORS * LANES, own = left < most ? left : most;
-        bytes_columns(planes, &y[c], y_stride, x, w + c * w_stride, w_stride, rows, own,
-                      left - own < most ? left - own : most, k, p);
+        const size_t left = cols - c, most = VECTORS * LANES;
+        bytes_columns(planes, &y[c], y_stride, x, w + c * w_stride, w_stride, rows, left,
+                      left < most ? left : most, k, p);
     }
 }
 
