@@ -98,26 +98,46 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     return PH_OK;
 }
 
-/* The input place that reaches output place o through kernel place k; -1: none does. */
-static int64_t source(const ph_window *w, int d, int64_t o, int64_t k) {
-    int64_t at = o + w->pad[d] - k * w->dilation[d];
-    if (at < 0 || at % w->stride[d] || at / w->stride[d] >= w->in[d]) return -1;
-    return at / w->stride[d];
+/* Candidates in dimension d for a kernel place and the input place that it brings to an output place: all of
+ * the one or of the other, whichever are fewer. */
+static int64_t candidates(const ph_window *w, int d) {
+    return w->in[d] < w->kernel[d] ? w->in[d] : w->kernel[d];
+}
+
+/* Candidate i for output place o, kernel places in ascending order; 0: the two do not meet there. */
+static int meets(const ph_window *w, int d, int64_t o, int64_t i, int64_t *k, int64_t *at) {
+    const int64_t to = o + w->pad[d];
+    if (w->in[d] < w->kernel[d]) {
+        *at = w->in[d] - 1 - i;
+        const int64_t rest = to - *at * w->stride[d];
+        *k = rest / w->dilation[d];
+        return rest >= 0 && rest % w->dilation[d] == 0 && *k < w->kernel[d];
+    }
+    *k = i;
+    const int64_t rest = to - i * w->dilation[d];
+    *at = rest / w->stride[d];
+    return rest >= 0 && rest % w->stride[d] == 0 && *at < w->in[d];
 }
 
 /* One output number of group q: x [channels, in], k [channels, filters, kernel]. */
 static double sum_at(const form *f, const float *x, const float *k, int64_t filter, int64_t o) {
     const ph_window *w = &f->w;
+    const int64_t    to[] = {o / w->out[2] / w->out[1], o / w->out[2] % w->out[1], o % w->out[2]};
+    const int64_t    size = w->kernel[0] * w->kernel[1] * w->kernel[2], side = w->in[0] * w->in[1] * w->in[2];
     double           sum = 0;
-    int64_t          size = w->kernel[0] * w->kernel[1] * w->kernel[2], side = w->in[0] * w->in[1] * w->in[2];
-    for (int64_t i = 0; i < size; i++) {
-        int64_t d = source(w, 0, o / w->out[2] / w->out[1], i / w->kernel[2] / w->kernel[1]);
-        int64_t h = source(w, 1, o / w->out[2] % w->out[1], i / w->kernel[2] % w->kernel[1]);
-        int64_t v = source(w, 2, o % w->out[2], i % w->kernel[2]);
-        if (d < 0 || h < 0 || v < 0) continue;
-        for (int64_t c = 0; c < f->channels; c++)
-            sum += (double)x[c * side + (d * w->in[1] + h) * w->in[2] + v] *
-                   (double)k[(c * f->filters + filter) * size + i];
+    int64_t          p[3], at[3]; /* places in the kernel, in the input */
+    for (int64_t d = 0; d < candidates(w, 0); d++) {
+        if (!meets(w, 0, to[0], d, &p[0], &at[0])) continue;
+        for (int64_t h = 0; h < candidates(w, 1); h++) {
+            if (!meets(w, 1, to[1], h, &p[1], &at[1])) continue;
+            for (int64_t v = 0; v < candidates(w, 2); v++) {
+                if (!meets(w, 2, to[2], v, &p[2], &at[2])) continue;
+                const int64_t from = (at[0] * w->in[1] + at[1]) * w->in[2] + at[2];
+                const int64_t by = (p[0] * w->kernel[1] + p[1]) * w->kernel[2] + p[2];
+                for (int64_t c = 0; c < f->channels; c++)
+                    sum += (double)x[c * side + from] * (double)k[(c * f->filters + filter) * size + by];
+            }
+        }
     }
     return sum;
 }

@@ -299,3 +299,48 @@ void test_eval_refuses(void) {
     ph_arena_close(&arena);
     ph_graph_close(g);
 }
+
+/* Every input number spreads the kernel, by hand, whichever of the two is the larger. */
+static void spread(int in, int kernel, int stride, int dilation, int pad) {
+    ph_graph  *g;
+    ph_err     err = {0};
+    ph_arena   arena;
+    ph_array   y;
+    ph_kernels kernels = gh_kernels();
+    float      x[8], k[8], want[128] = {0};
+    int        n = (in - 1) * stride + (kernel - 1) * dilation + 1 - 2 * pad;
+    for (int i = 0; i < in; i++) x[i] = (float)(i * 3 % 7) - 2;
+    for (int i = 0; i < kernel; i++) k[i] = (float)(i * 5 % 11) - 4;
+    for (int i = 0; i < in; i++)
+        for (int j = 0; j < kernel; j++) {
+            int o = i * stride + j * dilation - pad;
+            if (o >= 0 && o < n) want[o] += x[i] * k[j];
+        }
+    CHECK(n > 0 && !ph_graph_open(&g, "spread", &err));
+    int64_t strides[] = {stride}, dilations[] = {dilation}, pads[] = {pad, pad};
+    int     xv = ph_graph_input(g, "x", PH_F32, ph_shape_of(3, GH_D(1), GH_D(1), GH_D(in)));
+    int     kv = ph_graph_constant(g, "k", PH_F32, ph_shape_of(3, GH_D(1), GH_D(1), GH_D(kernel)), k);
+    ph_graph_node(g, "ConvTranspose", PH_IN(xv, kv),
+                  PH_ATTRS(PH_INTS("strides", strides, 1), PH_INTS("dilations", dilations, 1),
+                           PH_INTS("pads", pads, 2)),
+                  "y");
+    CHECK_SAY(!ph_graph_finish(g, &err) && !ph_arena_open_growing(&arena, 1 << 12, &err), "%s", err.msg);
+    ph_feed feed = {"x", gh_array(PH_F32, x, 3, 1, 1, in, 0)};
+    CHECK_SAY(!ph_graph_eval(g, &(ph_syms){{0}}, &feed, 1, "y", &y, &kernels, &arena, &err), "%s", err.msg);
+    CHECK(ph_array_count(&y) == n);
+    for (int o = 0; y.data && o < n; o++)
+        CHECK_SAY(((float *)y.data)[o] == want[o], "%d, %d, %d, %d, %d at %d", in, kernel, stride, dilation,
+                  pad, o);
+    ph_arena_close(&arena);
+    ph_graph_close(g);
+}
+
+void test_ops_convtranspose(void) {
+    for (int in = 1; in <= 8; in++)
+        for (int kernel = 1; kernel <= 8; kernel++)
+            for (int how = 0; how < 27; how++) {
+                int stride = 1 + how % 3, dilation = 1 + how / 3 % 3, pad = how / 9;
+                if ((in - 1) * stride + (kernel - 1) * dilation + 1 > 2 * pad)
+                    spread(in, kernel, stride, dilation, pad);
+            }
+}
