@@ -77,6 +77,8 @@ fails() { # STATUS COMMAND...
     rc=$?
     [ $rc = "$want" ] && [ -s "$D/err" ] && [ ! -s "$D/out" ]
 }
+ok "no blanks at the end of lines" bash -c '! { "$1" inspect --engines; "$1" inspect models/panel-vlm; "$1" inspect tests/golden/set/onnx/good/clip_vision.onnx
+    "$1" inspect tests/golden/onnx/microsoft/ops/mha_bias.onnx; "$1" inspect tests/golden/set/onnx/bad/opset_missing.onnx; } 2> /dev/null | grep -n " $"' - "$P"
 ok "not with a model" fails 2 "$P" inspect --known models/panel-vlm
 ok "not with -m" fails 2 "$P" inspect --known -m models/panel-vlm
 ok "unknown kernels" fails 2 env PINHOLE_ISA=none "$P" inspect --known
