@@ -139,8 +139,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if not a.model and a.shape != "built-in":
             a.model = os.path.join(folder, "model")
-            subprocess.run([sys.executable, os.path.join(ROOT, "bench", "random_models.py"), a.shape, "--out", a.model],
-                           check=True, stdout=subprocess.DEVNULL)
+            made = subprocess.run([sys.executable, os.path.join(ROOT, "bench", "random_models.py"), a.shape, "--out", a.model],
+                                  stdout=subprocess.DEVNULL)
+            if made.returncode:
+                sys.exit(made.returncode)  # it said why
             a.model = os.path.join(a.model, a.shape)
         leaves(a, folder) if a.sizes else overlap(a, folder)
 

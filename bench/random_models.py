@@ -23,7 +23,10 @@ import subprocess
 import sys
 import zlib
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("random_models.py: numpy, which makes the weights, is not here: pip install numpy, or python3-numpy of the system")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)

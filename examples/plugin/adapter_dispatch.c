@@ -1,6 +1,6 @@
 /* adapter_dispatch.c - an operator of one's own: a low-rank adapter for the rows of one token.
  *
- *     make                                                     (here; or `make examples` in the folder above)
+ *     make                                                     (here; or `make examples` in the project's root)
  *     pinhole inspect model.onnx --plugin ./adapter_dispatch.so
  *
  * com.acme::AdapterDispatch, since version 1 of com.acme:

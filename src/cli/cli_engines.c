@@ -89,10 +89,9 @@ static void print_rows(json_t *rows) {
     size_t  i;
     json_t *r;
     json_array_foreach(rows, i, r) {
-        int is_here = json_is_true(json_object_get(r, "is_here"));
-        printf("  %-12s %-8s%s%s", text_of(r, "name"), is_here ? "here" : "absent",
-               *text_of(r, "what") || *text_of(r, "reason") ? " " : "",
-               is_here ? text_of(r, "what") : text_of(r, "reason"));
+        int         is_here = json_is_true(json_object_get(r, "is_here"));
+        const char *about = text_of(r, is_here ? "what" : "reason");
+        printf("  %-12s %-*s%s", text_of(r, "name"), *about ? 9 : 0, is_here ? "here" : "absent", about);
         printf("%s%s\n", *text_of(r, "path") ? ", " : "", text_of(r, "path"));
     }
 }

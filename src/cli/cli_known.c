@@ -49,7 +49,7 @@ static json_t *types(void) {
                                            id < 0 ? json_null() : json_integer(id), "block",
                                            (int)ph_dtype_block((ph_dtype)i), "bytes",
                                            (int)ph_dtype_bytes((ph_dtype)i), "is_read", d->unpack != NULL,
-                                           "is_written", d->pack != NULL));
+                                           "is_written", ph_dtype_is_written((ph_dtype)i)));
     }
     return a;
 }
@@ -187,11 +187,19 @@ static void print_picked(const char *title, json_t *rows, const char *flag, int 
     json_decref(names);
 }
 
+/* What `quantize --to` takes: types, and the planes that it makes. */
+static void print_written(json_t *types) {
+    json_t *names = picked(types, "is_written", 1);
+    json_array_append_new(names, json_string("INT8"));
+    print_words("written too", names);
+    json_decref(names);
+}
+
 static void print_text(json_t *o) {
     print_families(json_object_get(o, "families"));
     printf("stored numbers\n");
     print_picked("types", json_object_get(o, "types"), "is_read", 1);
-    print_picked("packed too", json_object_get(o, "types"), "is_written", 1);
+    print_written(json_object_get(o, "types"));
     print_picked("carried along", json_object_get(o, "types"), "is_read", 0);
     print_words("planes", json_object_get(o, "storages"));
     printf("text\n");

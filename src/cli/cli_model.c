@@ -57,7 +57,7 @@ void ph_cli_model_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
         {"--trust", 0, NULL, "of a bundle only size and keys are held against its checksums, not the weights",
          PH_OPTION_FLAG, &c->is_trusted},
         {"--json", 0, NULL, "print one JSON object and nothing else", PH_OPTION_FLAG, &c->is_json},
-        {"--quiet", 'q', NULL, "no warnings", PH_OPTION_FLAG, &c->is_quiet},
+        {"--quiet", 'q', NULL, "neither warnings nor progress", PH_OPTION_FLAG, &c->is_quiet},
     };
     ph_cli_copy_rows(rows, r, sizeof r / sizeof *r);
 }
@@ -322,8 +322,11 @@ int ph_cli_put(const char *bytes, size_t n) {
     return fflush(stdout) || ferror(stdout);
 }
 
+/* Of a number: those that tell floats apart, and nanoseconds of a second. */
+enum { DIGITS = 9 };
+
 int ph_cli_print_json(json_t *object) {
-    char *line = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    char *line = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(DIGITS));
     int   failed = !line || ph_cli_put(line, strlen(line)) || ph_cli_put("\n", 1);
     free(line);
     json_decref(object);
@@ -342,7 +345,7 @@ void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object)
 void ph_cli_print_size(const char *what, size_t n, const char *about) {
     char text[32];
     ph_size_print(text, sizeof text, n);
-    printf("  %-12s %12s   %s\n", what, text, about);
+    printf("  %-12s %12s%s%s\n", what, text, *about ? "   " : "", about);
 }
 
 ph_rc ph_cli_judge_size(uint64_t total, uint64_t budget, int is_json, ph_err *err) {

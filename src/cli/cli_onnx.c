@@ -55,7 +55,7 @@ static void print_value(const char *what, const ph_onnx_value *v) {
 
 void ph_cli_print_opsets(const ph_onnx *m) {
     char shown[PH_CLI_SHOWN];
-    printf("  opsets      ");
+    printf("  opsets      %s", m->n_opsets ? "" : " none");
     for (size_t i = 0; i < m->n_opsets; i++)
         printf(" %s %" PRId64 "%s", *m->opset[i].domain ? ph_cli_shown(shown, m->opset[i].domain) : "ai.onnx",
                m->opset[i].version, i + 1 < m->n_opsets ? "," : "");
@@ -68,9 +68,9 @@ static void print_file(const job *j) {
     size_t         bytes = 0;
     for (size_t i = 0; i < m->n_initializers; i++) bytes += m->initializer[i].n_bytes;
     ph_size_print(text, sizeof text, bytes);
-    printf("%s\n  container    ONNX, IR %" PRId64 "%s%s %s\n", ph_cli_shown(shown[0], j->how->path),
+    printf("%s\n  container    ONNX, IR %" PRId64 "%s%s%s%s\n", ph_cli_shown(shown[0], j->how->path),
            m->ir_version, *m->producer ? ", made by " : "", ph_cli_shown(shown[1], m->producer),
-           ph_cli_shown(shown[2], m->producer_version));
+           *m->producer_version ? " " : "", ph_cli_shown(shown[2], m->producer_version));
     ph_cli_print_opsets(m);
     printf("  nodes        %zu, %zu function%s\n  weights      %zu, %s", m->n_nodes, m->n_functions,
            m->n_functions == 1 ? "" : "s", m->n_initializers, text);

@@ -199,7 +199,8 @@ static void print_machine(const job *j) {
 static void print_row(const ph_bench_row *r, double cache) {
     printf("%-10s %7d %6d %12.2f %-6s %7.1f %%", r->stage, r->threads, r->n, r->median, r->unit,
            100 * r->spread);
-    if (r->limit_share >= 0) printf(" %6.1f %% of %-8s", 100 * r->limit_share, r->limit);
+    if (r->limit_share >= 0)
+        printf(" %6.1f %% of %-*s", 100 * r->limit_share, r->bytes_per_token > 0 ? 8 : 0, r->limit);
     if (r->bytes_per_token > 0) printf(" %.1f MB a token", r->bytes_per_token / 1e6);
     if (r->bytes_per_token > 0 && r->bytes_per_token < cache) printf(", which the cache can hold");
     putchar('\n');

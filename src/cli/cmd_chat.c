@@ -276,9 +276,8 @@ const ph_command ph_command_chat = {
     .about =
         "Reads a question a line from standard input and answers it; what was said before counts. A line "
         "that begins with\n"
-        "/image shows a picture with the next question, /video a video, /reset begins anew, /quit leaves. "
-        "Interrupt stops an "
-        "answer.\n"
+        "/image shows a picture with the next question, /video a video, /reset begins anew, /quit leaves.\n"
+        "Interrupt stops an answer.\n"
         "At a terminal a line that fails is told and left out; else the first one ends the command with its "
         "exit status.\n"
         "With --json there is one object an answer.\n\n"

@@ -102,7 +102,8 @@ const ph_command ph_command_check = {
              "be cut between modalities. Together: opsets that differ, and types and shapes where an output "
              "of one is an input\n"
              "of another by name. Operators of --plugin count as there, and are told of. A file that cannot "
-             "be read: status 3; one that cannot be deployed: 1.\n\n"
+             "be read:\n"
+             "status 3; one that cannot be deployed: 1.\n\n"
              "  pinhole check vision.onnx language.onnx",
     .run = run,
 };

@@ -76,10 +76,9 @@ ph_rc ph_cli_convert_shards(const ph_convert *c, ph_err *err) {
 
 static ph_rc read_words(ph_convert *c, ph_recipe_types *types, const char *to, const char *dtype,
                         ph_err *err) {
-    if (!to ||
-        (strcmp(to, "gguf") && strcmp(to, "safetensors") && strcmp(to, "bundle") && strcmp(to, "onnx")))
-        return PH_FAIL(err, PH_EUSAGE, "--to takes gguf, safetensors, bundle or onnx, not '%s'",
-                       to ? to : "");
+    if (!to) return PH_FAIL(err, PH_EUSAGE, "say --to FORMAT: gguf, safetensors, bundle or onnx");
+    if (strcmp(to, "gguf") && strcmp(to, "safetensors") && strcmp(to, "bundle") && strcmp(to, "onnx"))
+        return PH_FAIL(err, PH_EUSAGE, "--to takes gguf, safetensors, bundle or onnx, not '%s'", to);
     c->is_bundle = !strcmp(to, "bundle");
     c->to_gguf = c->is_bundle || !strcmp(to, "gguf");
     if (!dtype || !strcmp(dtype, "keep")) return PH_OK;

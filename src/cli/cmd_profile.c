@@ -77,11 +77,18 @@ static json_t *kinds_json(const ph_costs *c) {
     return a;
 }
 
+enum { N_PEAKS = PH_N_MEMORY_PEAKS + PH_N_MEMORY_BESIDE };
+
+static void list_peaks(const ph_plan *p, ph_memory_peak out[N_PEAKS]) {
+    ph_memory_peaks(p, out);
+    ph_memory_beside(p, out + PH_N_MEMORY_PEAKS);
+}
+
 static json_t *peaks_json(const ph_plan *p) {
-    ph_memory_peak peaks[PH_N_MEMORY_PEAKS];
+    ph_memory_peak peaks[N_PEAKS];
     json_t        *o = json_object();
-    ph_memory_peaks(p, peaks);
-    for (int i = 0; i < PH_N_MEMORY_PEAKS; i++)
+    list_peaks(p, peaks);
+    for (int i = 0; i < N_PEAKS; i++)
         json_object_set_new(o, peaks[i].kind,
                             json_pack("{sI ss}", "bytes", (json_int_t)peaks[i].bytes, "phase",
                                       ph_phase_name[peaks[i].phase]));
@@ -121,11 +128,11 @@ static void print_kinds(const ph_costs *c, const ph_cost *of) {
 }
 
 static void print_peaks(const ph_plan *p) {
-    ph_memory_peak peaks[PH_N_MEMORY_PEAKS];
+    ph_memory_peak peaks[N_PEAKS];
     char           about[96];
-    ph_memory_peaks(p, peaks);
+    list_peaks(p, peaks);
     printf("\npeaks of memory, by the plan of that placement for %d tokens of context:\n", p->load.context);
-    for (int i = 0; i < PH_N_MEMORY_PEAKS; i++) {
+    for (int i = 0; i < N_PEAKS; i++) {
         snprintf(about, sizeof about, "in %s: %s", ph_phase_name[peaks[i].phase], peaks[i].what);
         ph_cli_print_size(peaks[i].kind, peaks[i].bytes, about);
     }

@@ -65,7 +65,9 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     job             j = {.types = {.is_quantize = 1}};
     const ph_option own[] = {
         {"--out", 'o', "PATH", "the .gguf to write; with int8 also a directory", PH_OPTION_TEXT, &j.c.out},
-        {"--to", 0, "TYPE", "of matrices that no rule names: q8_0, q4_k, mxfp4, int8, f16, keep ...",
+        {"--to", 0, "TYPE",
+         "of matrices that no rule names: q8_0, q4_k, mxfp4, int8, f16 ..., keep; inspect --known lists "
+         "those that are written",
          PH_OPTION_TEXT, &j.to},
         {"--recipe", 0, "FILE", "rules, one a line: pattern = type; or a JSON object", PH_OPTION_TEXT,
          &j.recipe},

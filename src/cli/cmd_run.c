@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct job {
@@ -187,34 +188,50 @@ static ph_rc gather(job *j, ph_err *err) {
 
 /* ---- a list ---- */
 
-static ph_rc check_list(const job *j, ph_err *err) {
-    if (!j->list && (j->pipeline || j->bandwidth || j->cli.session.see_threads))
+enum { BANDWIDTH_MIN = 1000000 };
+#define BANDWIDTH_NONE UINT64_MAX /* it was not given */
+
+static ph_rc check_list(job *j, ph_err *err) {
+    int has_bandwidth = j->bandwidth != BANDWIDTH_NONE;
+    if (!j->list && (j->pipeline || has_bandwidth || j->cli.session.see_threads))
         return PH_FAIL(err, PH_EUSAGE, "%s is for a list of questions: give one with --list FILE",
-                       j->pipeline    ? "--pipeline"
-                       : j->bandwidth ? "--bandwidth"
-                                      : "--see-threads");
+                       j->pipeline     ? "--pipeline"
+                       : has_bandwidth ? "--bandwidth"
+                                       : "--see-threads");
+    if (has_bandwidth && j->bandwidth < BANDWIDTH_MIN)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--bandwidth is in bytes a second, 1MB at least, such as 6.4GB; %llu are less than a "
+                       "memory gives",
+                       (unsigned long long)j->bandwidth);
     if (j->list && (j->prompt || j->raw || j->audio || j->cli.images.n || j->videos.n))
         return PH_FAIL(
             err, PH_EUSAGE,
             "--list stands alone: its lines hold the prompts and the pictures; -p, --raw, --image, --video "
             "and --audio are for one question");
+    if (!has_bandwidth) j->bandwidth = 0;
     return PH_OK;
+}
+
+/* Of a shell's <(...) too: a list is mapped, which a pipe cannot be. */
+static int is_pipe(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISFIFO(st.st_mode);
 }
 
 static ph_rc open_list(job *j, ph_cli_list *l, ph_err *err) {
     int is_stdin = !strcmp(j->list, "-");
     PH_TRY(ph_cli_pipeline(j->pipeline, &l->overlap, err));
-    if (j->bandwidth && l->overlap == PH_OVERLAP_SERIAL)
-        return PH_FAIL(
-            err, PH_EUSAGE,
-            "--bandwidth tells how many sides are at work at a time, and --pipeline serial has one: "
-            "leave one of them out");
+    if (l->overlap == PH_OVERLAP_SERIAL && (j->bandwidth || j->cli.session.see_threads))
+        return PH_FAIL(err, PH_EUSAGE, "--%s, and --pipeline serial has one: leave one of them out",
+                       j->bandwidth ? "bandwidth tells how many sides are at work at a time"
+                                    : "see-threads shares the threads between two sides");
     if (is_stdin) {
         j->list_text = read_all(stdin, &l->n);
         if (!j->list_text) return PH_FAIL(err, PH_ENOMEM, "the list on standard input");
         l->text = j->list_text;
     } else {
-        PH_TRY(ph_file_open(&j->list_file, j->list, err));
+        ph_rc rc = ph_file_open(&j->list_file, j->list, err);
+        if (rc) return is_pipe(j->list) ? ph_note(err, rc, "or give it to `--list -` on standard input") : rc;
         l->text = (const char *)j->list_file.bytes;
         l->n = j->list_file.n;
     }
@@ -277,17 +294,16 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          PH_OPTION_TEXT, &j.list},
         {"--pipeline", 0, "HOW",
          "of a list: serial, double (a picture is seen while the answer before is said), deep (and the next "
-         "one decoded), or auto (default): double where it is faster, measured; each side of double has a "
-         "thread at least, so of -t 1 there are two",
+         "one decoded), or auto (default): double where it is faster, measured; each side has a thread at "
+         "least, so double has two of -t 1, and deep three of -t 2",
          PH_OPTION_TEXT, &j.pipeline},
         {"--see-threads", 0, "N",
-         "of a list with double: of --threads, those that see, fewer than all; default: by the time they "
-         "take",
+         "of a list with double or deep: of --threads, those that see, fewer than all; default: by the time "
+         "they take",
          PH_OPTION_INT(1, PH_CLI_THREADS_MAX), &j.cli.session.see_threads},
         {"--bandwidth", 0, "SIZE",
-         "of a list: what the memory gives a second (6.4GB); the first questions tell how many sides it "
-         "feeds "
-         "at a time, up to --pipeline's",
+         "of a list: bytes a second that the memory gives (6.4GB); the first questions tell how many sides "
+         "it feeds at a time, up to --pipeline's",
          PH_OPTION_SIZE, &j.bandwidth},
         {"--ignore-eos", 0, NULL, "do not stop where the model would", PH_OPTION_FLAG, &j.ignore_stop},
         {"--stats", 0, NULL, "print times, memory and where parts run to standard error", PH_OPTION_FLAG,
@@ -298,6 +314,7 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     char  *input = NULL;
     size_t n_input = 0;
     ph_cli_init(&j.cli);
+    j.bandwidth = BANDWIDTH_NONE;
     ph_cli_model_options(&j.cli, model);
     ph_cli_session_options(&j.cli, session);
     ph_cli_sampling_options(&j.cli, sampling);
@@ -336,11 +353,11 @@ const ph_command ph_command_run = {
     .usage = "[-m MODEL] [--image FILE]... -p TEXT",
     .about =
         "Streams the answer to standard output. With --json the whole answer comes at the end in one object, "
-        "with ids, token\n"
-        "counts, milliseconds a stage, and memory as predicted and as measured. With --list a line of JSON "
-        "comes for each "
-        "question,\n"
-        "an answer or what was wrong with it; the exit status is 1 if one has none.\n\n"
+        "with ids,\n"
+        "token counts, milliseconds a stage, and memory as predicted and as measured. With --list a line of "
+        "JSON\n"
+        "comes for each question, an answer or what was wrong with it; the exit status is 1 if one has "
+        "none.\n\n"
         "  pinhole run --image examples/panel1.png -p \"what is on the display?\"\n"
         "  pinhole run -m speech-model/ --audio speech.wav\n"
         "  pinhole run --list questions.jsonl > answers.jsonl\n"

@@ -58,7 +58,14 @@ static size_t distance(const char *a, const char *b) {
     return row[n];
 }
 
-/* A name is near when less than half of it would have to change, and no more than three letters. */
+/* "--memory" of "--memory-budget": whole words of a name, and no few letters. */
+static int is_begin(const char *begin, const char *name) {
+    size_t n = strlen(begin);
+    return n >= 6 && !strncmp(begin, name, n) && name[n] == '-';
+}
+
+/* A name is near when one begins with the other, or less than half of it would have to change, and no more
+ * than three letters. */
 static ph_rc unknown(const ph_options *o, const char *given, ph_err *err) {
     char        name[64];
     const char *nearest = NULL;
@@ -67,7 +74,7 @@ static ph_rc unknown(const ph_options *o, const char *given, ph_err *err) {
     size_t n = strlen(name + strspn(name, "-"));
     for (size_t g = 0; g < o->n_groups; g++)
         for (const ph_option *r = o->group[g]; r->name; r++) {
-            size_t d = distance(name, r->name);
+            size_t d = is_begin(name, r->name) || is_begin(r->name, name) ? 2 : distance(name, r->name);
             if (d < best && 2 * d < n) best = d, nearest = r->name;
         }
     return nearest ? PH_FAIL(err, PH_EUSAGE, "no option '%s'; did you mean %s?", given, nearest)
@@ -179,11 +186,20 @@ ph_rc ph_options_parse(ph_options *o, int argc, char **argv, ph_err *err) {
     return PH_OK;
 }
 
+enum { HELP_AT = 35, HELP_WIDTH = 116 }; /* columns: where what an option means begins, and the last */
+
 static void print_row(const ph_option *r) {
     char head[64];
     snprintf(head, sizeof head, "  %c%c%s%s%s%s", r->letter ? '-' : ' ', r->letter ? r->letter : ' ',
              r->letter ? ", " : "  ", r->name, r->arg ? " " : "", r->arg ? r->arg : "");
-    printf("%-34s %s\n", head, r->help);
+    int at = printf("%-*s", HELP_AT - 1, head);
+    for (const char *word = r->help; *word;) {
+        size_t n = strcspn(word, " ");
+        if (at > HELP_AT && at + 1 + (int)n > HELP_WIDTH) at = printf("\n%*s", HELP_AT - 1, "") - 1;
+        at += printf(" %.*s", (int)n, word);
+        word += n + (word[n] == ' ');
+    }
+    printf("\n");
 }
 
 void ph_options_print(const ph_options *o) {

@@ -17,21 +17,17 @@ enum { RULES_MAX = 4096 };
 
 /* ---- reading ---- */
 
-static int is_written(ph_dtype t) {
-    return ph_dtype_get(t)->pack && ph_dtype_gguf(t) >= 0;
-}
-
 ph_rc ph_recipe_type(const char *name, ph_dtype *out, ph_err *err) {
     char   list[240] = "";
     size_t n = 0;
     int    is_known = ph_dtype_from_name(name, out);
-    if (is_known && is_written(*out)) return PH_OK;
+    if (is_known && ph_dtype_is_written(*out)) return PH_OK;
     if (!strcasecmp(name, "int8")) {
         *out = PH_RECIPE_INT8;
         return PH_OK;
     }
     for (int t = 0; t < PH_N_DTYPES && n < sizeof list; t++) /* each with its comma */
-        if (is_written((ph_dtype)t))
+        if (ph_dtype_is_written((ph_dtype)t))
             n += (size_t)snprintf(list + n, sizeof list - n, "%s, ", ph_dtype_name((ph_dtype)t));
     return PH_FAIL(err, PH_EUNSUP, "type '%.40s' %scannot be written; these can: %sINT8", name,
                    is_known ? "is read but " : "", list);

@@ -241,7 +241,8 @@ ph_rc ph_costs_write(const ph_costs *c, const char *path, ph_err *err) {
     if (!o) return PH_FAIL(err, PH_ENOMEM, "the text of %zu costs", c->n);
     ph_rc rc = ph_part_open_through(&f, path, err);
     if (!rc) {
-        if (json_dumpf(o, f.to, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_ENSURE_ASCII) ||
+        if (json_dumpf(o, f.to,
+                       JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) ||
             putc('\n', f.to) == EOF)
             rc = PH_FAIL(err, PH_EIO, "%s cannot be written: %s", path, strerror(errno));
         rc = ph_part_close(&f, rc, err);

@@ -15,6 +15,11 @@
 
 /* ---- loading ---- */
 
+const char *ph_library_remedy(const ph_library *l) {
+    const char *given = l->variable && l->renamed ? getenv(l->variable) : NULL;
+    return given && *given ? l->renamed : l->remedy;
+}
+
 enum { PH_ELF_HEAD = 20 }; /* bytes up to e_machine, at 18: the same in both classes */
 
 /* The end of what the loader will map of an ELF file's bytes; 0: it is none, which the loader itself says. */
@@ -96,7 +101,8 @@ ph_rc ph_library_open(const ph_library *l, const char *path, void **so, ph_err *
     if (*so) return PH_OK;
     const char *text = dlerror();
     ph_printable(why, sizeof why, text ? text : "?", text ? strlen(text) : 1);
-    return PH_FAIL(err, PH_EMACHINE, "%.120s cannot be loaded as %s (%s): %s", path, l->what, why, l->remedy);
+    return PH_FAIL(err, PH_EMACHINE, "%.120s cannot be loaded as %s (%s): %s", path, l->what, why,
+                   ph_library_remedy(l));
 }
 
 void ph_library_note_path(char path[PH_LIBRARY_PATH], const void *of) {
@@ -143,7 +149,9 @@ static ph_rc find_given(const ph_library *l, const char *given, char out[PH_LIBR
     else
         snprintf(path, sizeof path, strchr(given, '/') ? "%s" : "./%s", given);
     if (ph_path_is_file(path)) return keep(out, path, err);
-    return PH_FAIL(err, PH_EMACHINE, "%s: there is no file %.160s: give %s's library, or its folder",
+    return PH_FAIL(err, PH_EMACHINE,
+                   "%s: there is no file %.160s: give %s's library, or its folder, "
+                   "or unset the variable",
                    l->variable, path, l->what);
 }
 

@@ -21,11 +21,15 @@ typedef struct ph_library {
     const char *file;      /* its file there; in a folder that was named also with a version behind it */
     const char *system[2]; /* names by which a system may have it; NULL: no more */
     const char *remedy;    /* what to do where it is not */
+    const char *renamed;   /* what to do where the variable says which, and that is none; NULL: remedy */
 } ph_library;
 
 /* Which library would be taken: a path, or a name that the system's loader knows.
  * Errors: PH_EMACHINE none is here, or not where the variable says; the message says what to do. */
 ph_rc ph_library_find(const ph_library *l, char path[PH_LIBRARY_PATH], ph_err *err);
+
+/* What to do about one that cannot be used: remedy or renamed, by whether the variable is set. */
+const char *ph_library_remedy(const ph_library *l);
 
 /* Load it; on success *so stays until the process ends, unless the caller closes it.
  * Errors: PH_EMACHINE it is no library, or cut short, or what it needs is not here. */

@@ -279,10 +279,12 @@ static ph_rc take_first(ph_route *r, const lists *l, const placement *at, size_t
     }
     explain(r);
     if (r->fits) return PH_OK;
+    /* How many there were is not said: engines that no budget has room for were not asked whether they are
+     * here. */
     return PH_FAIL(err, PH_EBUDGET,
-                   "none of %zu placements of the parts on engines fits %llu bytes, the least takes %zu: "
+                   "no placement of the parts on engines fits %llu bytes, the least takes %zu: "
                    "give more, or ask for less context",
-                   n, (unsigned long long)r->memory_max, r->bytes);
+                   (unsigned long long)r->memory_max, r->bytes);
 }
 
 ph_rc ph_route_decide(ph_route *r, ph_route_bytes *bytes, void *arg, ph_err *err) {

@@ -255,11 +255,9 @@ static ph_rc compile(ph_session *s, ph_part part, ph_err *err) {
                             .is_plan_only = s->is_plan_only};
     ph_mem           before, after;
     ph_mem_read(&before);
-    ph_rc rc = r->engine->def->compile(r->engine, r->graph, &how, &r->program, err);
+    ph_rc rc = r->engine->def->compile(r->engine, r->graph, &how, &r->program, err); /* it notes for whom */
     if (ph_mem_read(&after) && after.rss > before.rss) r->compiled_bytes = after.rss - before.rss;
-    return rc ? ph_note(err, rc, "while compiling the %s graph for the %s engine", r->graph->name,
-                        s->engine_name[part])
-              : PH_OK;
+    return rc;
 }
 
 /* What rows of ids are called before pictures come among them or positions on top; the first that there is.

@@ -37,17 +37,28 @@ static size_t bytes_of(const ph_memory *m, size_t kind) {
     return *(const size_t *)(const void *)((const char *)m + kinds[kind].at);
 }
 
-void ph_memory_peaks(const ph_plan *p, ph_memory_peak out[PH_N_MEMORY_PEAKS]) {
-    for (size_t k = 0; k < PH_N_MEMORY_PEAKS; k++) {
-        out[k] = (ph_memory_peak){.kind = kinds[k].kind, .what = kinds[k].what};
-        for (int i = 0; i < PH_N_PHASES; i++) {
-            size_t n = bytes_of(&p->phase[i], k);
-            if (n <= out[k].bytes) continue;
-            out[k].bytes = n;
-            out[k].phase = (ph_phase)i;
-        }
+static ph_memory_peak peak_of(const ph_plan *p, size_t kind) {
+    ph_memory_peak peak = {.kind = kinds[kind].kind, .what = kinds[kind].what};
+    for (int i = 0; i < PH_N_PHASES; i++) {
+        size_t n = bytes_of(&p->phase[i], kind);
+        if (n <= peak.bytes) continue;
+        peak.bytes = n;
+        peak.phase = (ph_phase)i;
     }
+    return peak;
 }
+
+void ph_memory_peaks(const ph_plan *p, ph_memory_peak out[PH_N_MEMORY_PEAKS]) {
+    for (size_t k = 0; k < PH_N_MEMORY_PEAKS; k++) out[k] = peak_of(p, k);
+}
+
+void ph_memory_beside(const ph_plan *p, ph_memory_peak out[PH_N_MEMORY_BESIDE]) {
+    for (size_t k = PH_N_MEMORY_PEAKS; k < N_KINDS; k++) out[k - PH_N_MEMORY_PEAKS] = peak_of(p, k);
+    out[PH_N_MEMORY_BESIDE - 1] = (ph_memory_peak){
+        .kind = "total", .what = "all of that phase", .bytes = p->peak.total, .phase = p->peak_phase};
+}
+_Static_assert(PH_N_MEMORY_BESIDE == N_KINDS - PH_N_MEMORY_PEAKS + 1,
+               "those that stand beside, and the total");
 
 /* ---- writing ---- */
 

@@ -1,8 +1,8 @@
 /* memory_peak.h - the six kinds of memory of a plan, the phase in which each is largest, and both as a
  * picture.
  *
- * Beside the six stand the cache, the tokenizer's tables and the process itself: they are in the totals, and
- * in pictures as what they are.
+ * Beside the six stand the cache, the tokenizer's tables and the process itself: they are in the totals, in
+ * pictures as what they are, and in a list of their own.
  */
 #ifndef PH_MEASURE_MEMORY_PEAK_H
 #define PH_MEASURE_MEMORY_PEAK_H
@@ -23,6 +23,10 @@ typedef struct ph_memory_peak {
 } ph_memory_peak;
 
 void ph_memory_peaks(const ph_plan *p, ph_memory_peak out[PH_N_MEMORY_PEAKS]);
+
+/* The rest in the same way: kv, tokenizer, base, and the total of all. */
+enum { PH_N_MEMORY_BESIDE = 4 };
+void ph_memory_beside(const ph_plan *p, ph_memory_peak out[PH_N_MEMORY_BESIDE]);
 
 /* The phases in order, each with its kinds; peaks are bold, the largest phase is drawn thick. */
 void ph_memory_dot(const ph_plan *p, ph_write_fn *write, void *arg);

@@ -42,6 +42,10 @@ int ph_dtype_gguf(ph_dtype t) {
     return table[t].gguf;
 }
 
+int ph_dtype_is_written(ph_dtype t) {
+    return table[t].gguf >= 0 && ph_dtype_get(t)->pack;
+}
+
 int ph_dtype_from_gguf(uint32_t id, ph_dtype *out) {
     for (int t = 0; t < PH_N_DTYPES; t++)
         if (table[t].gguf >= 0 && (uint32_t)table[t].gguf == id) return *out = (ph_dtype)t, 1;

@@ -34,9 +34,10 @@ typedef struct ph_dtype_def {
 #undef PH_DTYPE
 
 const ph_dtype_def *ph_dtype_get(ph_dtype t);
-const char         *ph_dtype_name(ph_dtype t);                           /* "Q4_0" */
-size_t              ph_dtype_block(ph_dtype t);                          /* elements a block */
-size_t              ph_dtype_bytes(ph_dtype t);                          /* bytes a block */
+const char         *ph_dtype_name(ph_dtype t);       /* "Q4_0" */
+size_t              ph_dtype_block(ph_dtype t);      /* elements a block */
+size_t              ph_dtype_bytes(ph_dtype t);      /* bytes a block */
+int                 ph_dtype_is_written(ph_dtype t); /* quantize makes it: packs it, into GGUF */
 int                 ph_dtype_from_gguf(uint32_t id, ph_dtype *out);      /* 0: unknown */
 int                 ph_dtype_gguf(ph_dtype t);                           /* GGUF type id, or -1 */
 int                 ph_dtype_from_name(const char *name, ph_dtype *out); /* case-insensitive; 0: unknown */

@@ -54,6 +54,14 @@ ok fusions same fusions PH_FUSION src/engine/fusion.def
 ok tokenizers as_many tokenizers PH_TEXT_MODEL src/text/model.def
 ok planes as_many storages PH_STORAGE src/tensor/storage.def
 ok "the text says the same" in_text
+# What quantize writes is one list: here, in its refusal of another type, and in the reference (lower case, and keep).
+sorted() { tr ', ' '\n\n' | grep . | sort; }
+known=$(sed -n '/^  written too/,/^  planes/p' "$D/text" | sed '$d; s/written too//' | sorted)
+refused=$("$P" quantize -q models/panel-vlm -o "$D/x.gguf" --to f8_e4m3 2>&1 | sed -nE "s/.*'f8_e4m3' is read but cannot be written; these can: //p" | sorted)
+told=$(sed -n '/^Types: `q8_0/,/and `keep`/p' docs/reference/commands.md | tr '\n' ' ' | sed 's/and `keep`.*//' | grep -oE '`[^`]+`' | tr -d '`' | tr '[:lower:]' '[:upper:]' | sorted)
+ok "types that are written" test "$(wc -l <<< "$known")" -ge 20
+ok "the same in the refusal" test "$known" = "$refused"
+ok "and in the reference" test "$known" = "$told"
 ok "types of families" each families '"kind":"(text|multimodal|dual)","types":\["[^]"]'
 ok "sources of families" each families '"source":"[^"]{8}'
 ok "chat forms of families" forms
@@ -69,6 +77,8 @@ fails() { # STATUS COMMAND...
     rc=$?
     [ $rc = "$want" ] && [ -s "$D/err" ] && [ ! -s "$D/out" ]
 }
+ok "no blanks at the end of lines" bash -c '! { "$1" inspect --engines; "$1" inspect models/panel-vlm; "$1" inspect tests/golden/set/onnx/good/clip_vision.onnx
+    "$1" inspect tests/golden/onnx/microsoft/ops/mha_bias.onnx; "$1" inspect tests/golden/set/onnx/bad/opset_missing.onnx; } 2> /dev/null | grep -n " $"' - "$P"
 ok "not with a model" fails 2 "$P" inspect --known models/panel-vlm
 ok "not with -m" fails 2 "$P" inspect --known -m models/panel-vlm
 ok "unknown kernels" fails 2 env PINHOLE_ISA=none "$P" inspect --known

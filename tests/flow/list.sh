@@ -42,13 +42,16 @@ for model in tests/golden/set/models/vlm_llava15 tests/golden/set/models/vlm_ide
     questions 18 > "$D/q"
     one_by_one "$model" > "$D/want"
     [ "$(wc -l < "$D/want")" = "$(wc -l < "$D/q")" ] || { failed=$((failed + 1)); echo "$model: not all were answered one by one"; }
-    for how in "--pipeline serial" "--pipeline double -t 2" "--pipeline double -t 1" "--pipeline double -t 4 --see-threads 1" "-t 2" "--bandwidth 1" "--bandwidth 900GB -t 2" \
+    for how in "--pipeline serial" "--pipeline double -t 2" "--pipeline double -t 1" "--pipeline double -t 4 --see-threads 1" "-t 2" "--bandwidth 1MB" "--bandwidth 900GB -t 2" \
         "--pipeline deep -t 3" "--pipeline deep -t 1" "--pipeline deep -t 4 --see-threads 2" "--bandwidth 900GB -t 4" "--pipeline double --bandwidth 900GB -t 4"; do
         # shellcheck disable=SC2086
         as_list "$model" $how > "$D/got"
         ok "$(basename "$model") $how" cmp -s "$D/want" "$D/got"
     done
 done
+
+ok "times of nine digits at most" test "$(grep -oE '[0-9]+\.[0-9]+' "$D/all" | sed 's/^0\.0*//; s/\.//' | awk '{ if (length > most) most = length } END { print most <= 9 }')" = 1
+ok "and there are some" grep -qE '"splice":[0-9]+\.[0-9]+' "$D/all"
 
 # Injected features, which are the pictures' of each question, also where those stand in another's slot.
 model=tests/golden/set/models/vlm_llava15
@@ -164,6 +167,9 @@ printf ' \n\t\r\n\n' > "$D/blank"
 ok "no list" refused 3 nowhere.jsonl --list "$D/nowhere.jsonl"
 ok "an empty list" refused 3 "holds no question" --list "$D/empty"
 ok "a list of blanks" refused 3 "holds no question" --list "$D/blank"
+mkfifo "$D/pipe"
+ok "a pipe" refused 3 "is a pipe, not a file; name a regular file" --list "$D/pipe"
+ok "and what to do" refused 3 "or give it to \`--list -\` on standard input" --list "$D/pipe"
 ok "a folder" refused 3 "$D" --list "$D"
 ok "and a prompt" refused 2 "--list stands alone" --list "$D/q" -p x
 ok "and a picture" refused 2 "--list stands alone" --list "$D/q" --image examples/panel1.png
@@ -171,6 +177,9 @@ ok "another way" refused 2 "--pipeline takes serial, double, deep or auto, not '
 ok "without a list" refused 2 "--pipeline is for a list of questions: give one with --list FILE" -p x --pipeline serial
 ok "threads without a list" refused 2 "--see-threads is for a list" -p x --see-threads 1
 ok "bandwidth without a list" refused 2 "--bandwidth is for a list" -p x --bandwidth 6GB
+ok "bandwidth that is none" refused 2 "--bandwidth is in bytes a second, 1MB at least, such as 6.4GB; 6 are less" --list "$D/q" --bandwidth 6
+ok "no bandwidth" refused 2 "--bandwidth is in bytes a second, 1MB at least" --list "$D/q" --bandwidth 0
+ok "threads of one side" refused 2 "--see-threads shares the threads between two sides, and --pipeline serial has one: leave one of them out" --list "$D/q" --pipeline serial --see-threads 1
 ok "no threads" refused 2 "--see-threads takes a whole number from 1" --list "$D/q" --see-threads 0
 for how in double auto; do
     ok "$how: more see than there are" refused 2 "5 of 2 threads are to see (--see-threads, --threads): at most 1" --list "$D/q" --pipeline $how -t 2 --see-threads 5

@@ -41,7 +41,7 @@ echo 'int ov_version_free; int ov_get_openvino_version;' > "$D/part.c" && "${CC:
 echo 'int nothing;' > "$D/none.c" && "${CC:-cc}" -shared -fPIC -o "$D/none.so" "$D/none.c"
 echo text > "$D/text.so"
 mkdir "$D/folder"
-absent "an old release" "$D/old.so" "is OpenVINO 2024.6.0, and this program takes 2025.4 or a later one: \`make openvino\`"
+absent "an old release" "$D/old.so" "is OpenVINO 2024.6.0, and this program takes 2025.4 or a later one: unset PINHOLE_OPENVINO, or name another in it; \`make openvino\` unpacks one"
 absent "a release that is none" "$D/odd.so" 'is OpenVINO new\x1b[2Jest'
 absent "entries that are not there" "$D/part.so" "calls itself OpenVINO, but has no entry ov_"
 absent "another library" "$D/none.so" "is a library, but no OpenVINO"
@@ -56,7 +56,7 @@ ok "no other engine" fails 2 "--engine takes native, ort or openvino, not 'xyz'"
 ok "providers are of ort" fails 2 "--ep is about ONNX Runtime" "$P" verify --engine openvino --ep cpu tests/golden/set
 mkdir -p "$D/far/bin" && cp "$P" "$D/far/bin/pinhole"
 if ! ldconfig -p 2> /dev/null | grep -q libopenvino_c; then
-    ok "none at all" fails 4 "OpenVINO is not on this machine: \`make openvino\`" env -u PINHOLE_OPENVINO "$D/far/bin/pinhole" verify --engine openvino tests/golden/set/onnx
+    ok "none at all" fails 4 "OpenVINO is not on this machine: \`make openvino\` unpacks one (and \`make install\` again for an installed pinhole)" env -u PINHOLE_OPENVINO "$D/far/bin/pinhole" verify --engine openvino tests/golden/set/onnx
 fi
 
 # ---- one that is here ----

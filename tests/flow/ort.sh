@@ -41,7 +41,7 @@ fake odd.so '"new\033[2Jest"'
 echo 'int nothing;' > "$D/none.c" && "${CC:-cc}" -shared -fPIC -o "$D/none.so" "$D/none.c"
 echo text > "$D/text.so"
 mkdir "$D/folder"
-absent "an old release" "$D/old.so" "is ONNX Runtime 1.4.0, and this program takes 1.19 or a later 1.x" "1\.4\.0"
+absent "an old release" "$D/old.so" "is ONNX Runtime 1.4.0, and this program takes 1.19 or a later 1.x: unset PINHOLE_ORT, or name another in it; \`make ort\` unpacks one" "1\.4\.0"
 absent "another ABI" "$D/two.so" "is ONNX Runtime 2.0.1" "2\.0\.1"
 absent "no API" "$D/bare.so" "calls itself ONNX Runtime 1.30.0, but has no API of version" "1\.30\.0"
 absent "a release that is none" "$D/odd.so" 'is ONNX Runtime new\x1b[2Jest' "x1b"
@@ -74,7 +74,7 @@ ok "a provider without ort" fails 2 "add --engine ort" "$P" verify --ep cuda tes
 # Far from any copy: neither beside the program nor installed.
 mkdir -p "$D/far/bin" && cp "$P" "$D/far/bin/pinhole"
 if ! ldconfig -p 2> /dev/null | grep -q libonnxruntime; then
-    ok "none at all" fails 4 "ONNX Runtime is not on this machine: \`make ort\`" env -u PINHOLE_ORT "$D/far/bin/pinhole" verify --engine ort tests/golden/set/onnx
+    ok "none at all" fails 4 "ONNX Runtime is not on this machine: \`make ort\` unpacks one (and \`make install\` again for an installed pinhole)" env -u PINHOLE_ORT "$D/far/bin/pinhole" verify --engine ort tests/golden/set/onnx
 fi
 
 # ---- one that is here ----
@@ -104,6 +104,12 @@ if "$P" inspect --engines | grep -qF "ONNX Runtime $pinned,"; then # another rel
     ok "both engines" holds 65 "native against ort" "${V[@]}" --against ort tests/golden/set/onnx
     ok "both engines, more operators" holds 279 "native against ort" "${V[@]}" --against ort -t 2 tests/golden/onnx
 fi
+not_built() { # names the provider, and in brackets the file that would bring it
+    env -u PINHOLE_ORT_PLUGINS "$P" verify --engine ort --ep qnn tests/golden/set/onnx > "$D/out" 2>&1
+    [ $? = 4 ] || return 1
+    grep -qE 'was built without qnn: name another in PINHOLE_ORT, or a plug-in.s file \(libonnxruntime_providers_qnn\.so\) in PINHOLE_ORT_PLUGINS$' "$D/out" ||
+        grep -qE 'was built without qnn, and takes no plug-ins' "$D/out"
+}
 mkdir "$D/of_user"
 ok "nothing of its makers' is kept" bash -c 'XDG_CACHE_HOME=$1 HOME=$1 "$2" run --image examples/panel1.png -p hi -n 1 --engine vision=ort --engine-strict > /dev/null && [ -z "$(ls -A "$1")" ]' - "$D/of_user" "$P"
 
@@ -158,7 +164,8 @@ ok "an estimate, json" grep -qF '"estimate":true' "$D/list"
 ok "no estimate" bash -c "'$P' inspect --json | grep -qF '\"estimate\":false'"
 ok "stated without its own source's places" bash -c "! '$P' verify --engine ort --filter batchwise tests/golden/onnx 2>&1 | grep -F onnxruntime_src"
 ok "a provider by name" holds 2 "ort [0-9]" "${V[@]}" --engine ort --ep cpu --filter "model " tests/golden/set/onnx
-ok "a provider that is nowhere" fails 4 "in PINHOLE_ORT" "${V[@]}" --engine ort --ep nowhere tests/golden/set/onnx
+ok "a provider that is nowhere" fails 4 "has no execution provider 'nowhere', nor has a plug-in of PINHOLE_ORT_PLUGINS; known are cpu, openvino, " "${V[@]}" --engine ort --ep nowhere tests/golden/set/onnx
+ok "a provider without its plug-in" not_built
 ok "options that are none" fails 2 "KEY=VALUE" "${V[@]}" --engine ort --ep cuda,fast tests/golden/set/onnx
 "${V[@]}" --engine ort tests/golden/set/models/vlm_llava15 > "$D/out" 2>&1
 ok "not of other kinds" test $? = 1

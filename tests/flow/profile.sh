@@ -30,11 +30,13 @@ if command -v jq > /dev/null; then
     holds "stages of the contract" jq -e '[.costs[] | select(.engine == "native") | .stage] == ["see","bridge","prefill","step"]' now.json
     holds "times" jq -e '[.costs[] | .least_ms > 0 and .least_ms <= .median_ms and .median_ms <= .most_ms] | all' now.json
     holds "a route" jq -e '.route | .measured and .fits and [.parts[].part] == ["vision","bridge","language"]' now.json
+    holds "peaks" jq -e '.peaks | (.kv.bytes > 0) and (.total.bytes > .weights.bytes) and (.total.phase | length > 0)' now.json
     holds "the file" jq -e '.pinhole_costs == 1 and (.model | length == 32) and (.costs | length >= 4) and (.kinds | length > 8)' "$kept"
     holds "the timeline" jq -e '[.traceEvents[] | select(.name == "see" and .ph == "X" and .dur > 0)] | length == 1' t.json
 fi
 holds "a picture of memory" grep -qE '^<text .*>weights: at most [0-9.]+ [kMG]?B, in ' p.svg
 expect 0 '^  weights +[0-9.]+ .B +in [a-z]+: pages' "peaks of memory" profile -t 1 --rounds 1 -q --peaks p.dot
+holds "and of what stands beside the six, and all" bash -c 'for k in kv tokenizer base total; do grep -qE "^  $k +[0-9.]+ [kMG]?B +in [a-z]+: " out || exit 1; done'
 holds "the same for Graphviz" grep -qF 'prefill -> step;' p.dot
 if command -v dot > /dev/null; then holds "which Graphviz reads" dot -Tsvg p.dot; fi
 if command -v xmllint > /dev/null; then holds "which is XML" xmllint --noout p.svg; fi

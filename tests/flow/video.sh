@@ -14,6 +14,9 @@ same() { [ -n "$1" ] && [ "$1" = "$2" ]; }
 
 message=$(run --video $V/plain.mov 2>&1 > /dev/null)
 rc=$?
+mkdir "$D/build" "$D/models" && cp "$PINHOLE" "$D/build/pinhole" && cp -r models/panel-vlm "$D/models/"
+ok "not of the built-in model" grep -q "^pinhole run: the built-in model takes no videos: .*, or a model that does (docs/models)" \
+    <(env -u PINHOLE_MODEL "$D/build/pinhole" run -p x --video $V/plain.mov 2>&1)
 if [ $rc = 4 ]; then
     ok "what is missing is said" grep -q "ffmpeg's libraries" <<< "$message"
     echo "$passed passed, $failed failed"

@@ -14,15 +14,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char remedy[] =
-    "`make openvino` unpacks one, which is taken where PINHOLE_OPENVINO names no other";
-
-static const ph_library library = {.what = "OpenVINO",
-                                   .variable = "PINHOLE_OPENVINO",
-                                   .folder = "openvino",
-                                   .file = "libopenvino_c.so",
-                                   .system = {"libopenvino_c.so"},
-                                   .remedy = remedy};
+static const ph_library library = {
+    .what = "OpenVINO",
+    .variable = "PINHOLE_OPENVINO",
+    .folder = "openvino",
+    .file = "libopenvino_c.so",
+    .system = {"libopenvino_c.so"},
+    .remedy = "`make openvino` unpacks one (and `make install` again for an installed pinhole); "
+              "or name one in PINHOLE_OPENVINO",
+    .renamed = "unset PINHOLE_OPENVINO, or name another in it; `make openvino` unpacks one"};
 
 /* ---- a library that was opened ---- */
 
@@ -40,11 +40,12 @@ static ph_rc take_entries(ph_openvino_api *api, void *so, ph_err *err) {
 #undef PH_OPENVINO_GET
 #undef TAKE
     if (!api->ov_get_openvino_version || !api->ov_version_free)
-        return PH_FAIL(err, PH_EMACHINE, "%.160s is a library, but no OpenVINO: %s", api->path, remedy);
+        return PH_FAIL(err, PH_EMACHINE, "%.160s is a library, but no OpenVINO: %s", api->path,
+                       ph_library_remedy(&library));
     ph_library_note_path(api->path, *(void **)(void *)&api->ov_get_openvino_version);
     if (!missing) return PH_OK;
     return PH_FAIL(err, PH_EMACHINE, "%.120s calls itself OpenVINO, but has no entry %s: %s", api->path,
-                   missing, remedy);
+                   missing, ph_library_remedy(&library));
 }
 
 static ph_rc check_release(ph_openvino_api *api, ph_err *err) {
@@ -58,7 +59,8 @@ static ph_rc check_release(ph_openvino_api *api, ph_err *err) {
                     (api->year == PH_OPENVINO_YEAR_MIN && api->minor >= PH_OPENVINO_MINOR_MIN)))
         return PH_OK;
     return PH_FAIL(err, PH_EMACHINE, "%.120s is OpenVINO %s, and this program takes %d.%d or a later one: %s",
-                   api->path, api->release, PH_OPENVINO_YEAR_MIN, PH_OPENVINO_MINOR_MIN, remedy);
+                   api->path, api->release, PH_OPENVINO_YEAR_MIN, PH_OPENVINO_MINOR_MIN,
+                   ph_library_remedy(&library));
 }
 
 /* Its own files beside it: what is cut short would end the process when it is loaded later. */

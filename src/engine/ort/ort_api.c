@@ -9,14 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char remedy[] = "`make ort` unpacks one, which is taken where PINHOLE_ORT names no other";
-
-static const ph_library library = {.what = "ONNX Runtime",
-                                   .variable = "PINHOLE_ORT",
-                                   .folder = "ort",
-                                   .file = "libonnxruntime.so",
-                                   .system = {"libonnxruntime.so.1", "libonnxruntime.so"},
-                                   .remedy = remedy};
+static const ph_library library = {
+    .what = "ONNX Runtime",
+    .variable = "PINHOLE_ORT",
+    .folder = "ort",
+    .file = "libonnxruntime.so",
+    .system = {"libonnxruntime.so.1", "libonnxruntime.so"},
+    .remedy = "`make ort` unpacks one (and `make install` again for an installed pinhole); "
+              "or name one in PINHOLE_ORT",
+    .renamed = "unset PINHOLE_ORT, or name another in it; `make ort` unpacks one"};
 
 /* What OrtGetApiBase gives. */
 typedef struct ort_base {
@@ -33,7 +34,7 @@ static ph_rc check_release(ph_ort_api *api, const ort_base *base, ph_err *err) {
     if (!release || sscanf(release, "%d.%d", &major, &minor) != 2 || major != 1 || minor < PH_ORT_API_MIN)
         return PH_FAIL(err, PH_EMACHINE,
                        "%.120s is ONNX Runtime %s, and this program takes 1.%d or a later 1.x: %s", api->path,
-                       api->release, PH_ORT_API_MIN, remedy);
+                       api->release, PH_ORT_API_MIN, ph_library_remedy(&library));
     api->release_minor = minor;
     api->version = minor < PH_ORT_API_MAX ? minor : PH_ORT_API_MAX;
     return PH_OK;
@@ -58,13 +59,14 @@ static ph_rc take_table(ph_ort_api *api, void *so, ph_err *err) {
     ph_library_note_path(api->path, *(void **)(void *)&get);
     const ort_base *base = get ? get() : NULL;
     if (!base || !base->table_of)
-        return PH_FAIL(err, PH_EMACHINE, "%.160s is a library, but no ONNX Runtime: %s", api->path, remedy);
+        return PH_FAIL(err, PH_EMACHINE, "%.160s is a library, but no ONNX Runtime: %s", api->path,
+                       ph_library_remedy(&library));
     PH_TRY(check_release(api, base, err));
     const void *const *table = base->table_of((uint32_t)api->version);
     if (!table)
         return PH_FAIL(err, PH_EMACHINE,
                        "%.120s calls itself ONNX Runtime %s, but has no API of version %d: %s", api->path,
-                       api->release, api->version, remedy);
+                       api->release, api->version, ph_library_remedy(&library));
     take_entries(api, table);
     *(void **)(void *)&api->throw_bad_alloc = dlsym(so, "_ZSt17__throw_bad_allocv");
     return PH_OK;

@@ -250,23 +250,35 @@ static ph_rc take_device(ph_ort_ep *ep, int *kind, ph_err *err) {
     return PH_OK;
 }
 
+static ph_rc say_unknown(const ph_ort *o, const char *name, ph_err *err) {
+    char   known[200] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < N_ROWS && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", rows[i].name);
+    return PH_FAIL(err, PH_EMACHINE,
+                   "ONNX Runtime %s has no execution provider '%.40s', nor has a plug-in of "
+                   "PINHOLE_ORT_PLUGINS; known are %s",
+                   o->api->release, name, known);
+}
+
 /* Why a provider is neither in the library nor in a plug-in. */
-static ph_rc say_absent(const ph_ort *o, const struct row *row, ph_err *err) {
+static ph_rc say_absent(const ph_ort *o, const struct row *row, const char *name, ph_err *err) {
     const char *plugin = row ? row->plugin : NULL;
+    if (!row) return say_unknown(o, name, err);
     for (size_t i = 0; plugin && i < plugins.n; i++)
         if (plugins.at[i].rc && !strcmp(plugins.at[i].name, plugin))
             return PH_FAIL(err, PH_EMACHINE, "%.300s", plugins.at[i].why);
     if (!can_plug(o))
         return PH_FAIL(
             err, PH_EMACHINE,
-            "ONNX Runtime %s was built without it, and takes no plug-ins (1.22 and later do): name "
+            "ONNX Runtime %s was built without %s, and takes no plug-ins (1.22 and later do): name "
             "another in PINHOLE_ORT",
-            o->api->release);
+            o->api->release, row->name);
     return PH_FAIL(
         err, PH_EMACHINE,
-        "ONNX Runtime %s was built without it: name another in PINHOLE_ORT, or the file of a plug-in%s%s "
+        "ONNX Runtime %s was built without %s: name another in PINHOLE_ORT, or a plug-in's file%s%s%s "
         "in PINHOLE_ORT_PLUGINS",
-        o->api->release, plugin ? ", " : "", plugin ? plugin : "");
+        o->api->release, row->name, plugin ? " (" : "", plugin ? plugin : "", plugin ? ")" : "");
 }
 
 ph_rc ph_ort_ep_append(ph_ort *o, ort_options *options, const ph_ort_ep *wanted, ph_err *err) {
@@ -282,10 +294,7 @@ ph_rc ph_ort_ep_append(ph_ort *o, ort_options *options, const ph_ort_ep *wanted,
     size_t n = devices_of(o, ort_name, kind, device);
     if (!n && kind >= 0 && devices_of(o, ort_name, -1, device))
         return PH_FAIL(err, PH_EMACHINE, "%s has no such device here", ep.name);
-    if (!n) {
-        ph_rc rc = say_absent(o, row, err);
-        return ph_note(err, rc, "while asking for the execution provider %.60s", ep.name);
-    }
+    if (!n) return say_absent(o, row, ep.name, err);
     return ph_ort_take(
         o->api,
         o->api->SessionOptionsAppendExecutionProvider_V2(options, o->env, device, n, ep.key, ep.value, ep.n),

@@ -61,6 +61,13 @@ void test_memory_peaks(void) {
         CHECK_SAY(!strcmp(got[i].kind, want[i].kind) && got[i].bytes == want[i].bytes &&
                       got[i].phase == want[i].phase,
                   "%s: %zu in %s", got[i].kind, got[i].bytes, ph_phase_name[got[i].phase]);
+    ph_memory_peak beside[PH_N_MEMORY_BESIDE];
+    ph_memory_beside(&p, beside);
+    CHECK(!strcmp(beside[0].kind, "kv") && beside[0].bytes == 8 && beside[0].phase == PH_PHASE_PREFILL);
+    CHECK(!strcmp(beside[1].kind, "tokenizer") && !beside[1].bytes);
+    CHECK(!strcmp(beside[2].kind, "base") && beside[2].bytes == 500 && beside[2].phase == PH_PHASE_LOAD);
+    CHECK(!strcmp(beside[3].kind, "total") && beside[3].bytes == p.peak.total &&
+          beside[3].phase == PH_PHASE_SEE);
 }
 
 void test_memory_pictures(void) {
