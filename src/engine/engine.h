@@ -122,8 +122,10 @@ struct ph_engine_def {
     void (*reset)(ph_program *p); /* forget a half-done run */
     void (*close_program)(ph_program *p);
     /* Spans of what ran so far, by operator, into the trace, where env.is_profiled asked for them; later runs
-     * need not be in it.  NULL: each step's stand there already. */
+     * need not be in it.  NULL: each step's stand there already, or steps_hidden. */
     ph_rc (*profile)(ph_program *p, ph_err *err);
+    /* A run is one step, and what took how long within it is told nowhere: times of parts, none by kind. */
+    int steps_hidden;
 };
 
 /* ---- for engines (cost.c) ---- */

@@ -285,9 +285,15 @@ static void set_budgets(const placing *p) {
             sum > 0 ? 1e3 * p->s->how.latency_ms * r->part[i].cell[p->native].estimate_us / sum : 0;
 }
 
+/* Does whoever times the engine of this name get kinds of steps? */
+static int has_kinds(placing *p, const char *engine) {
+    int e = place_of(p, engine);
+    return e < 0 || !p->def[e]->steps_hidden;
+}
+
 /* A file of times that lacks a part leaves all to the rule; one that names steps, but none of a stage, has a
  * time that nobody took with them. */
-static void say_untimed(const placing *p) {
+static void say_untimed(placing *p) {
     const ph_costs *c = p->costs;
     for (size_t i = 0; c && i < p->s->route.n_parts; i++) {
         const ph_route_part *part = &p->s->route.part[i];
@@ -300,7 +306,7 @@ static void say_untimed(const placing *p) {
                        part->name);
     }
     for (size_t i = 0; c && c->n_kinds && i < c->n; i++)
-        if (!ph_costs_kinds_of(c, c->at[i].stage, c->at[i].engine))
+        if (has_kinds(p, c->at[i].engine) && !ph_costs_kinds_of(c, c->at[i].stage, c->at[i].engine))
             ph_log_say(p->s->how.log, PH_LOG_WARN,
                        "the measured times have %s on %s, but none of its kinds of steps: taken as it "
                        "stands; measure anew with `pinhole profile --save-costs`",

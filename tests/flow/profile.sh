@@ -70,6 +70,7 @@ expect 2 'own.link is what is read: write somewhere else' "a trace through a lin
 holds "the model is still whole" cmp own.bundle kept.bundle
 expect 2 'a .dot or a .svg file, not .p.png' "another kind of picture" profile --peaks p.png
 expect 0 '^64$' "auto finds them" "${ask[@]}" --engine auto --stats
+holds "of which none is missed" [ "$(grep -c 'measured times' err)" = 0 ]
 holds "by measured times" grep -qE '^vision +on (native|ort|openvino) +measured [0-9.]+ ms; ' err
 expect 0 '"route":\{"measured":true,"ms":[0-9.]+,"fits":true' "run --json" "${ask[@]}" --engine auto --json
 expect 0 '"measured":false' "other options, other times" "${ask[@]}" --engine auto --json --exact
@@ -89,6 +90,10 @@ jq '.costs |= map(select(.stage != "prefill"))' "$kept" > "$one"
 expect 0 'have none of the part language: parts go by rule' "a part that was never timed" "${ask[@]}" --engine auto --costs "$one"
 jq '.kinds |= map(select(.stage != "see"))' "$kept" > "$one"
 expect 0 'have see on native, but none of its kinds of steps' "a stage whose steps were never timed" "${ask[@]}" --engine auto --costs "$one"
+jq '[.costs[] | select(.engine == "native" and .stage != "prefill" and .stage != "step") | .engine = "openvino" | (.us, .least, .most) *= 1000] as $more
+    | .costs |= map(select(.engine != "openvino")) + $more' "$kept" > "$one"
+expect 0 '^64$' "an engine that has no kinds of steps" "${ask[@]}" --engine auto --costs "$one"
+holds "of which nothing is said" [ ! -s err ]
 jq '.kinds[0].us = "long"' "$kept" > "$one"
 expect 3 'kinds\[0\]\.us' "kinds that are none" "${ask[@]}" --engine auto --costs "$one"
 sed -E 's/"pinhole_costs": 1/"pinhole_costs": 7/' "$kept" > "$one"

@@ -75,4 +75,5 @@ const ph_engine_def ph_engine_openvino = {
     .run = ph_openvino_step,
     .reset = ph_guest_reset,
     .close_program = ph_openvino_close_program,
+    .steps_hidden = 1,
 };
