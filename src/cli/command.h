@@ -217,6 +217,9 @@ typedef struct ph_cli_onnx {
 int   ph_cli_is_onnx(const char *path); /* by content, or by the name of a file that is damaged */
 ph_rc ph_cli_inspect_onnx(const ph_cli_onnx *how, ph_err *err);
 
+/* A graph as SVG on standard output, by Graphviz's dot.  Errors: PH_EMACHINE it is not here, or failed. */
+ph_rc ph_cli_draw(const ph_graph *g, ph_err *err);
+
 /* --image-size: "1024x768", 1 to most each.  Errors: PH_EUSAGE anything else. */
 ph_rc ph_cli_read_image_size(const char *text, int most, int *width, int *height, ph_err *err);
 
