@@ -170,8 +170,9 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 ph_model_options ph_cli_model_how(const ph_cli *c);
 ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
 ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
-/* "ort", "vision=ort,language=native": names of parts that are not named stay as they are; one name for all
- * leaves out bridge and embed, which go with vision and language unless they are named.  PH_EUSAGE. */
+/* "ort", "vision=ort,language=native": parts that are not named are ""; one name for all leaves out bridge
+ * and embed, which go with vision and language unless they are named.  Errors: PH_EUSAGE no such part, none
+ * or two names for one. */
 ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err);
 ph_rc ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */
