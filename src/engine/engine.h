@@ -101,6 +101,9 @@ struct ph_engine_def {
     /* Bytes that it holds itself, whatever parts it runs: a library, a device's tables.  NULL: none. */
     size_t (*holds)(const ph_engine *e);
     int (*supports)(const ph_graph *g, int node);
+    /* Can it take the graph, as far as that shows before the engine is opened, or is here?  NULL: nothing
+     * shows.  Errors: PH_EUNSUP, in the words of compile. */
+    ph_rc (*takes)(const ph_graph *g, ph_err *err);
     double (*estimate_us)(const ph_engine *e, const ph_graph *g, const ph_syms *syms);
     ph_rc (*compile)(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out, ph_err *err);
     /* Bytes by kind when run with sizes up to `syms`.  scratch: the bytes that bind() wants in one piece. */

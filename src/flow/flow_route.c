@@ -100,6 +100,18 @@ static void set_fault(ph_route_cell *c, const char *fault) {
     snprintf(c->fault, sizeof c->fault, "%.*s", PH_ROUTE_TEXT - 1, *fault ? fault : "it gives no reason");
 }
 
+/* What shows before an engine is opened: one that would get nothing never is. */
+static void look_at(placing *p, size_t i, size_t e) {
+    ph_route_cell  *c = &p->s->route.part[i].cell[e];
+    const ph_graph *cross =
+        p->graph[i] == PH_PART_LANGUAGE ? ph_part_graph(p->s->model, PH_PART_CROSS) : NULL;
+    ph_err why = {0};
+    if (!p->def[e]->takes) return;
+    ph_rc rc = p->def[e]->takes(ph_part_graph(p->s->model, p->graph[i]), &why);
+    if (!rc && cross) rc = p->def[e]->takes(cross, &why);
+    if (rc) set_fault(c, why.msg);
+}
+
 /* A program that is only asked what it needs; what compiling refuses, the engine cannot take. */
 static void try_graph(placing *p, ph_part part, size_t e, ph_route_cell *c) {
     const ph_graph *g = ph_part_graph(p->s->model, part);
@@ -175,7 +187,7 @@ static ph_rc try_engine(placing *p, size_t e, ph_err *err) {
     if (!rc) check_release(p, e);
     for (size_t i = 0; i < p->s->route.n_parts; i++) {
         ph_route_cell *c = &p->s->route.part[i].cell[e];
-        if (rc) set_fault(c, why.msg);
+        if (rc && !c->fault[0]) set_fault(c, why.msg);
         try_graph(p, p->graph[i], e, c);
         if (p->graph[i] == PH_PART_LANGUAGE) try_graph(p, PH_PART_CROSS, e, c);
         if (c->fault[0]) continue;
@@ -324,8 +336,10 @@ static ph_rc put(placing *p, ph_err *err) {
     PH_TRY(list_engines(p, err));
     for (size_t i = 0; i < r->n_parts; i++) {
         describe(p, i);
-        for (size_t e = 0; e < r->n_engines; e++)
+        for (size_t e = 0; e < r->n_engines; e++) {
             r->part[i].cell[e] = (ph_route_cell){.estimate_us = -1, .measured_us = -1};
+            if (r->part[i].asked != (int)e) look_at(p, i, e); /* else compiling says it, where it is here */
+        }
     }
     PH_TRY(
         try_engine(p, p->native, err)); /* which runs everything, and is the measure of budgets and sizes */

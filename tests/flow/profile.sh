@@ -71,6 +71,12 @@ holds "the model is still whole" cmp own.bundle kept.bundle
 expect 2 'a .dot or a .svg file, not .p.png' "another kind of picture" profile --peaks p.png
 expect 0 '^64$' "auto finds them" "${ask[@]}" --engine auto --stats
 holds "of which none is missed" [ "$(grep -c 'measured times' err)" = 0 ]
+holds "why not elsewhere" grep -qE '^language +on native +measured [0-9.]+ ms; no other engine takes it$' err
+holds "engine by engine" grep -qE "^  not ort +graph 'language' keeps the state" err
+grep -A2 '^language' err > said
+expect 0 '^language +on native' "inspect" inspect -t 2 --engine auto
+holds "which says the same, in the same words" cmp said <(grep -A2 '^language' out)
+expect 0 '^64$' "once more" "${ask[@]}" --engine auto --stats
 holds "by measured times" grep -qE '^vision +on (native|ort|openvino) +measured [0-9.]+ ms; ' err
 expect 0 '"route":\{"measured":true,"ms":[0-9.]+,"fits":true' "run --json" "${ask[@]}" --engine auto --json
 expect 0 '"measured":false' "other options, other times" "${ask[@]}" --engine auto --json --exact
