@@ -237,7 +237,10 @@ int ph_cli_put(const char *bytes, size_t n);
 int ph_cli_print_json(json_t *object); /* one line, put; takes the reference */
 /* A listing as one object, or by `text`; takes the reference. */
 void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
-/* Where the router put each part, and why (cli_route.c). */
+/* Where parts run, and why, a line each, once --engine was given; but those that a route told of, or NULL
+ * (cli_route.c). */
+void ph_cli_print_places(FILE *to, const ph_cli *c, const ph_place *p, size_t n, const ph_route *told);
+/* Where the router put each part, and why. */
 json_t *ph_cli_route_json(const ph_route *r);
 void    ph_cli_print_route(FILE *to, const ph_route *r);
 json_t *ph_cli_memory_json(const ph_memory *m);

@@ -169,6 +169,7 @@ static ph_rc stand_in(placing *p, size_t e, const ph_err *why, ph_err *err) {
     for (size_t i = 0; i < r->n_parts; i++) {
         if (r->part[i].asked != (int)e) continue;
         PH_TRY(ph_engine_absent(p->s, r->engine[e].name, why, err));
+        snprintf(p->s->engine_absent[p->graph[i]], PH_ROUTE_NAME, "%s", r->engine[e].name);
         r->part[i].asked = (int)p->native;
     }
     return PH_OK;
@@ -431,13 +432,15 @@ static ph_rc decide(placing *p, ph_err *err) {
 static void take(placing *p) {
     ph_session *s = p->s;
     for (size_t i = 0; i < s->route.n_parts; i++) {
-        const ph_route_part *part = &s->route.part[i];
-        ph_part              last = p->graph[i] == PH_PART_LANGUAGE ? PH_PART_CROSS : p->graph[i];
+        ph_route_part *part = &s->route.part[i];
+        const char    *absent = s->engine_absent[p->graph[i]];
+        ph_part        last = p->graph[i] == PH_PART_LANGUAGE ? PH_PART_CROSS : p->graph[i];
         for (int k = (int)p->graph[i]; k <= (int)last; k++) {
             snprintf(s->engine_name[k], PH_ROUTE_NAME, "%s", s->route.engine[part->engine].name);
             /* A side with a crew of its own opens its own: what was tried here is the other side's. */
             if (!s->see_threads || !ph_part_sees((ph_part)k)) s->engine[k] = p->engine[part->engine];
         }
+        if (*absent) snprintf(part->why, sizeof part->why, PH_STANDS_IN, absent);
         ph_log_say(s->how.log, PH_LOG_INFO, "%s on %s: %s", part->name, s->route.engine[part->engine].name,
                    part->why);
     }

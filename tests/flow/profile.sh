@@ -159,6 +159,24 @@ expect 1 'no placement fits the memory' "a plan that does not fit" inspect -t 2 
 expect 1 '"fits":false,"memory_max":1000000' "the same as JSON" inspect -t 2 --engine auto --costs "$fast" --memory 1MB --json
 expect 3 'fits 1000000 bytes, the least takes [0-9]+: give more' "and is not run" "${ask[@]}" --engine auto --costs "$fast" --memory-budget 1MB
 
+# ---- engines that were named ----
+
+told() { # what, lines: parts, engines and reasons, at the end of what --stats says
+    holds "$1" [ "$(sed -nE 's/^([a-z]+) +on ([a-z]+) +/\1 \2 /p' err)" = "$2" ]
+}
+expect 0 '^64$' "one engine for all" "${ask[@]}" --engine native --stats
+told "is told of" $'vision native asked for\nbridge native as vision\nlanguage native asked for'
+PINHOLE_ORT=$work/none expect 0 '^64$' "one that is not here" "${ask[@]}" --engine vision=ort,bridge=native --stats
+told "has another in its place" $'vision native in place of ort, which is not here\nbridge native asked for\nlanguage native by default'
+PINHOLE_ORT=$work/none expect 0 '^64$' "beside the router" "${ask[@]}" --engine vision=ort,bridge=auto,embed=ort --costs "$fast" --stats
+holds "has another too" grep -qE '^vision +on native +in place of ort, which is not here$' err
+holds "as rows of ids have" grep -qE '^embed +on native +in place of ort, which is not here$' err
+echo "{\"prompt\": \"what is on the display?\", \"image\": \"$root/examples/panel1.png\"}" > list
+expect 0 '"text":"64"' "a list" run -t 2 --list list --engine language=native --stats
+told "tells where parts ran" $'vision native by default\nbridge native as vision\nlanguage native asked for'
+expect 0 '^64$' "no engine that was named" "${ask[@]}" --stats
+told "is not told of" ''
+
 # ---- what is refused, and how ----
 
 expect 2 "is for parts that are left to the router: add --engine auto" "--costs without auto" "${ask[@]}" --costs "$fast"
