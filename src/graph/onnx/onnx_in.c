@@ -185,7 +185,7 @@ static int new_symbol(ph_oi *o, const char *name, ph_dim *out) {
     if (o->n_syms == PH_N_SYMS) return 0;
     char *copy;
     if (ph_arena_copy_text(&o->g->arena, &copy, name, strlen(name), NULL)) return 0;
-    o->out->symbol[order[o->n_syms]] = copy;
+    o->out->symbol[order[o->n_syms]] = o->g->symbol[order[o->n_syms]] = copy;
     *out = ph_dim_sym(order[o->n_syms++]);
     return 1;
 }

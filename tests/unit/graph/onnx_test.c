@@ -336,7 +336,8 @@ void test_onnx_given(void) {
     om_number(&n, "axis", 1), om_sub(&g, 1, &n);
     n = om_node("Add", "", "all,mask", "y"), om_sub(&g, 1, &n);
     om_bytes m = om_model(&g, 17);
-    refuse(&m, PH_EMISMATCH, "cannot add these dimensions");
+    refuse(&m, PH_EMISMATCH,
+           "shapes [batch, past_length, 4] and [batch, length, 4]: Concat cannot add these dimensions");
     static const struct {
         const char *list, *want;
     } rows[] = {{NULL, "[1, 1, 4]"},
