@@ -91,6 +91,10 @@ if command -v python3 > /dev/null && [ -z "${PINHOLE_ASAN:-}" ]; then
     holds "pipeline.py" grep -qE '"double_of_serial": [0-9.]+, "double_of_all_threads": [0-9.]+, "auto": "serial, since too few' pipeline.json
     PINHOLE=$pinhole python3 "$root/bench/pipeline.py" --shape built-in --sizes 4 --json > pipeline.json 2> err
     holds "pipeline.py --sizes" grep -q '"ratio": {"serial":' pipeline.json
+    PINHOLE=$pinhole python3 "$root/bench/fusions.py" -t 2 --rounds 1 --only norm > fusions.txt 2> err
+    holds "fusions.py within a small context" grep -qE '^norm +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' fusions.txt
+    PINHOLE=$pinhole python3 "$root/bench/fusions.py" -t 2 --rounds 1 --only norm -p 600 > fusions.txt 2> err
+    holds "fusions.py as it was told" grep -q 'a prompt of 600 tokens' err
 fi
 
 # What the scripts of bench/ print with --json goes into tables.
