@@ -17,10 +17,16 @@ from common import PINHOLE, run
 STAGES = ("see", "bridge", "prefill", "step")
 
 
+def bench(a, unfused, *more):
+    command = [PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-t", str(a.threads), *more]
+    command += ["-m", a.model] if a.model else []
+    for option, n in (("-p", a.prompt), ("-n", a.steps)):
+        command += [option, str(n)] if n else []  # else as many as the model's context holds
+    return json.loads(run(command + (["--unfuse", unfused] if unfused else [])).stdout)["rows"]
+
+
 def times(a, unfused):
-    command = [PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "-t", str(a.threads)]
-    command += ["-p", str(a.prompt), "-n", str(a.steps)] + (["-m", a.model] if a.model else [])
-    rows = json.loads(run(command + (["--unfuse", unfused] if unfused else [])).stdout)["rows"]
+    rows = bench(a, unfused)
     found = {}
     for r in rows:
         if r["stage"] in STAGES:
@@ -30,9 +36,7 @@ def times(a, unfused):
 
 def kinds(a, unfused, stage):
     """Milliseconds by kind of step."""
-    command = [PINHOLE, "bench", "--json", "-q", "--no-cold", "--no-limits", "--rounds", "1", "--steps", "-t", str(a.threads)]
-    command += ["-p", str(a.prompt), "-n", str(a.steps)] + (["-m", a.model] if a.model else [])
-    rows = json.loads(run(command + (["--unfuse", unfused] if unfused else [])).stdout)["rows"]
+    rows = bench(a, unfused, "--steps")
     return {s["kind"]: s["ms"] for r in rows if r["stage"] == stage for s in r["steps"]}
 
 
@@ -61,8 +65,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("-m", "--model")
     p.add_argument("-t", "--threads", type=int, default=os.cpu_count())
-    p.add_argument("-p", "--prompt", type=int, default=512)
-    p.add_argument("-n", "--steps", type=int, default=64)
+    p.add_argument("-p", "--prompt", type=int, help="tokens of prefill; default 512, or what the model's context holds")
+    p.add_argument("-n", "--steps", type=int, help="default 64, or what fits")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--only", help="some of the names, separated by commas")
     p.add_argument("--json", action="store_true")

@@ -2,7 +2,7 @@
 # test.sh: every test, one step after another; what `make test` runs.  A step's output goes to $BUILD/test/STEP.log; its
 # sum is that of all lines "N passed, M failed" in it, or one test if there is none.  A red step shows the end of its
 # log, and what was red stands once more before the last line, which is the sum of all.  Nothing run at all is red too.
-# With arguments, only the steps whose name holds one of them.
+# With arguments, only the steps whose name holds one of them; a word that no step's name holds is told.
 cd "$(dirname "$0")/.." || exit 1
 : "${MAKE:=make}" "${CC:=cc}" "${CLANG:=clang}" "${BUILD:=build}" "${JOBS:=$(nproc)}" "${ROOMS:=}"
 unset MAKEFLAGS MFLAGS MAKELEVEL
@@ -15,13 +15,24 @@ export XDG_CACHE_HOME
 [ -n "${PINHOLE_ORT:-}" ] || [ ! -e "$BUILD/ort/libonnxruntime.so" ] || export PINHOLE_ORT="$(realpath "$BUILD")/ort"
 [ -n "${PINHOLE_OPENVINO:-}" ] || [ ! -e "$BUILD/openvino/libopenvino_c.so" ] || export PINHOLE_OPENVINO="$(realpath "$BUILD")/openvino"
 total_passed=0 total_failed=0 began=$SECONDS red=""
-picks=("$@")
+picks=("$@") names=()
 
 wanted() {
+    names+=("$1")
     [ ${#picks[@]} -gt 0 ] || return 0
     local p
     for p in "${picks[@]}"; do [[ $1 == *$p* ]] && return 0; done
     return 1
+}
+
+tell_unknown() {
+    local p all
+    all=$(printf '%s\n' "${names[@]}")
+    for p in ${picks[@]+"${picks[@]}"}; do
+        [[ $all == *$p* ]] && continue
+        echo "no step has '$p' in its name; there are:"
+        fold -s -w 110 <<< "${names[*]}" | sed 's/^/    /; s/ *$//'
+    done
 }
 
 # A step is run, then told of.  Its log is there from the beginning, its status and its seconds at the end.
@@ -52,7 +63,7 @@ tell() { # name
     printf '%-22s %4d passed, %d failed  (%d s)\n' "$name" "$passed" "$failed" "$seconds"
     if [ "$failed" -gt 0 ]; then
         echo "    $log ends:"
-        grep -vE ' ok$' "$log" | tail -n 40 | sed 's/^/    /'
+        grep -vE ' ok$' "$log" | tail -n 40 | sed 's/^/    /; s/ *$//'
         red+="red: $name"$'\n'$(why "$log" | cut -c1-200 | sed 's/^ */    /')$'\n'
     fi
 }
@@ -206,6 +217,7 @@ fi
 settle
 
 printf '%s' "$red"
+tell_unknown
 echo "took $((SECONDS - began)) s"
 [ $((total_passed + total_failed)) -gt 0 ] || total_failed=1
 echo "$total_passed passed, $total_failed failed"

@@ -249,7 +249,10 @@ ph_rc ph_cli_run_list(const ph_cli *c, const ph_cli_list *how, ph_err *err) {
                                  .n = w.n,
                                  .bytes_a_second = (double)how->bandwidth};
     if (!rc) rc = ph_many_run(&m, &calls, &report, err);
-    if (!rc && how->shows_stats) print_stats(&w, &report);
+    if (!rc && how->shows_stats) {
+        print_stats(&w, &report);
+        ph_cli_print_places(stderr, c, report.place, report.n_places, NULL);
+    }
     for (size_t i = 0; i < w.n; i++) {
         let_go(&w.line[i]);
         json_decref(w.line[i].id);

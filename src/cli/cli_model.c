@@ -226,8 +226,20 @@ static char *engine_of(ph_cli_parts *e, const char *part, size_t n) {
     return NULL;
 }
 
+/* A part has one engine: of two names, which one counts would be the order's secret. */
+static ph_rc name_part(char to[PH_CLI_ENGINE], const char *part, const char *name, int n, ph_err *err) {
+    if (*to)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "--engine names two engines of the part %s, %s and %.*s (a name alone is of all "
+                       "parts): leave one out",
+                       part, to, n, name);
+    snprintf(to, PH_CLI_ENGINE, "%.*s", n, name);
+    return PH_OK;
+}
+
 ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err) {
     const char *at = text;
+    *out = (ph_cli_parts){0};
     if (!*at) return PH_FAIL(err, PH_EUSAGE, "--engine names none: `pinhole inspect --known` lists them");
     while (*at) {
         size_t n = strcspn(at, ","), eq = strcspn(at, "=,");
@@ -244,9 +256,11 @@ ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err) {
         if (n_name >= PH_CLI_ENGINE)
             return PH_FAIL(err, PH_EUSAGE, "--engine: a name of %d bytes: '%.32s...'; at most %d are one",
                            n_name, name, PH_CLI_ENGINE - 1);
-        if (to) snprintf(to, PH_CLI_ENGINE, "%.*s", n_name, name);
-        if (!to) snprintf(out->vision, PH_CLI_ENGINE, "%.*s", n_name, name);
-        if (!to) snprintf(out->language, PH_CLI_ENGINE, "%.*s", n_name, name);
+        char part[16];
+        snprintf(part, sizeof part, "%.*s", (int)eq, at);
+        if (to) PH_TRY(name_part(to, part, name, n_name, err));
+        if (!to) PH_TRY(name_part(out->vision, "vision", name, n_name, err));
+        if (!to) PH_TRY(name_part(out->language, "language", name, n_name, err));
         at += n + (at[n] == ',');
     }
     return PH_OK;

@@ -20,6 +20,8 @@ typedef struct job {
     ph_kernels         kernels;
     unsigned           features;
     ph_syms            syms;
+    ph_onnx_axis       axis[PH_ONNX_AXES_MAX]; /* [n_axes]: of the graph's symbols, or as the inputs say */
+    size_t             n_axes;
     ph_memory          memory;
     size_t             base; /* bytes of this process before the model */
     size_t             n_after;
@@ -82,23 +84,75 @@ static void print_file(const job *j) {
 
 /* ---- the graph ---- */
 
-/* "batch=4,sequence=16": the number of an axis; 1 where it is not named. */
-static ph_rc read_sizes(job *j, ph_err *err) {
-    for (int i = 0; i < PH_N_SYMS; i++) j->syms.at[i] = 1;
-    for (const char *p = j->how->axes; p && *p;) {
-        size_t n = strcspn(p, "=,"), whole = strcspn(p, ",");
-        char  *end = NULL;
-        long   size = p[n] == '=' ? strtol(p + n + 1, &end, 10) : -1;
-        int    found = 0;
-        for (int i = 0; i < PH_N_SYMS; i++)
-            if (j->g.symbol[i] && strlen(j->g.symbol[i]) == n && !strncmp(j->g.symbol[i], p, n))
-                j->syms.at[i] = size, found = 1;
-        found |= j->is_given;
+/* "batch=4,sequence=16", each once. */
+static ph_rc check_list(const char *list, ph_err *err) {
+    for (const char *p = list; p && *p;) {
+        size_t  n = strcspn(p, "=,"), whole = strcspn(p, ",");
+        char   *end = NULL;
+        long    size = p[n] == '=' ? strtol(p + n + 1, &end, 10) : -1;
+        int64_t behind;
         if (size < 0 || end != p + whole)
             return PH_FAIL(err, PH_EUSAGE, "--axis takes NAME=NUMBER, with commas between, not '%.60s'", p);
-        if (!found)
-            return PH_FAIL(err, PH_EUSAGE, "the model has no dynamic axis '%.*s'", n > 60 ? 60 : (int)n, p);
+        if (ph_onnx_axis_listed(&(ph_onnx_axis){p, n, -1}, p + whole + (p[whole] == ','), &behind))
+            return PH_FAIL(err, PH_EUSAGE, "--axis has two numbers for '%.*s', %ld and %" PRId64,
+                           n > 60 ? 60 : (int)n, p, size, behind);
         p += whole + (p[whole] == ',');
+    }
+    return PH_OK;
+}
+
+/* Where symbols hold the shapes, all are 1 by default; with numbers, what is past is 0. */
+static int64_t size_of(const job *j, const ph_onnx_axis *a) {
+    int64_t size;
+    if (ph_onnx_axis_listed(a, j->how->axes, &size)) return size;
+    return j->g.graph && !j->is_given ? 1 : ph_onnx_axis_size(a, NULL);
+}
+
+/* "B, T and P"; what has no room is counted. */
+static void name_axes(const job *j, char *out, size_t size) {
+    size_t at = 0;
+    snprintf(out, size, j->n_axes ? "" : "none");
+    for (size_t i = 0; i < j->n_axes; i++) {
+        char        name[PH_ONNX_AXIS_NAME];
+        const char *sep = !i ? "" : i + 1 < j->n_axes ? ", " : " and ";
+        ph_onnx_axis_name(&j->axis[i], name);
+        if (at + strlen(name) + 24 > size) {
+            snprintf(out + at, size - at, "%s%zu more", i ? " and " : "", j->n_axes - i);
+            return;
+        }
+        at += (size_t)snprintf(out + at, size - at, "%s%s", sep, name);
+    }
+}
+
+/* An axis, or with numbers alone a sum of axes that an input declares. */
+static int has_axis(const job *j, const char *name, size_t n) {
+    char text[PH_ONNX_AXIS_NAME];
+    for (size_t i = 0; i < j->n_axes; i++) {
+        ph_onnx_axis_name(&j->axis[i], text);
+        if (strlen(text) == n && !strncmp(text, name, n)) return 1;
+    }
+    for (size_t i = 0; i < j->file.n_inputs && j->is_given; i++)
+        for (int d = 0; d < j->file.input[i].rank; d++)
+            if (strlen(j->file.input[i].dim[d].param) == n &&
+                !strncmp(j->file.input[i].dim[d].param, name, n))
+                return 1;
+    return 0;
+}
+
+/* What --axis names is there; the number of each symbol. */
+static ph_rc read_sizes(job *j, ph_err *err) {
+    for (const char *p = j->how->axes; p && *p;) {
+        size_t n = strcspn(p, "=,"), whole = strcspn(p, ",");
+        char   names[160];
+        name_axes(j, names, sizeof names);
+        if (!has_axis(j, p, n))
+            return PH_FAIL(err, PH_EUSAGE, "the model has no dynamic axis '%.*s': its axes are %s",
+                           n > 60 ? 60 : (int)n, p, names);
+        p += whole + (p[whole] == ',');
+    }
+    for (int i = 0; i < PH_N_SYMS; i++) {
+        const ph_onnx_axis a = {j->g.symbol[i], j->g.symbol[i] ? strlen(j->g.symbol[i]) : 0, -1};
+        j->syms.at[i] = a.name ? size_of(j, &a) : 1;
     }
     return PH_OK;
 }
@@ -156,13 +210,16 @@ static json_t *user_json(const job *j) {
 
 static void print_plan(const job *j) {
     const ph_memory *m = &j->memory;
-    char             shown[PH_CLI_SHOWN];
+    char             shown[PH_CLI_SHOWN], name[PH_ONNX_AXIS_NAME];
     printf("  graph        %zu node%s of ours\n", j->n_after, j->n_after == 1 ? "" : "s");
     print_user(j);
     for (int i = 0; i < PH_N_SYMS; i++)
         if (j->g.symbol[i])
             printf("  axis         %c is '%s', planned as %" PRId64 " (--axis)\n", ph_sym_letters[i],
                    ph_cli_shown(shown, j->g.symbol[i]), j->syms.at[i]);
+    for (size_t i = 0; i < j->n_axes && j->is_given; i++)
+        printf("  axis         '%s', planned as %" PRId64 " (--axis)\n",
+               ph_cli_shown(shown, ph_onnx_axis_name(&j->axis[i], name)), size_of(j, &j->axis[i]));
     if (j->is_given)
         printf("  axes         as numbers only (--axis; 1 by default, 0 for what is past): sums of axes have "
                "no symbol\n");
@@ -191,14 +248,15 @@ static json_t *value_json(const ph_onnx_value *v) {
 
 static void print_json(const job *j, const char *fault) {
     const ph_onnx *m = &j->file;
+    char           name[PH_ONNX_AXIS_NAME];
     json_t        *in = json_array(), *out = json_array(), *opsets = json_object(), *axes = json_object();
     for (size_t i = 0; i < m->n_inputs; i++) json_array_append_new(in, value_json(&m->input[i]));
     for (size_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, value_json(&m->output[i]));
     for (size_t i = 0; i < m->n_opsets; i++)
         ph_cli_set_json(opsets, *m->opset[i].domain ? m->opset[i].domain : "ai.onnx",
                         json_integer(m->opset[i].version));
-    for (int i = 0; i < PH_N_SYMS; i++)
-        if (j->g.symbol[i]) ph_cli_set_json(axes, j->g.symbol[i], json_integer(j->syms.at[i]));
+    for (size_t i = 0; i < j->n_axes; i++)
+        ph_cli_set_json(axes, ph_onnx_axis_name(&j->axis[i], name), json_integer(size_of(j, &j->axis[i])));
     json_t *o = json_pack("{sn ss so so so so si sb}", "family", "container", "onnx", "inputs", in, "outputs",
                           out, "opsets", opsets, "axes", axes, "nodes", (int)m->n_nodes, "runs", !fault);
     json_object_set_new(o, "memory", j->bytes_known ? ph_cli_memory_json(&j->memory) : json_null());
@@ -232,10 +290,12 @@ static ph_rc work(job *j, ph_err *err) {
     ph_onnx_import_how how = {.kernels = &j->kernels, .user = j->how->user};
     PH_TRY(ph_kernels_features(getenv("PINHOLE_ISA"), &j->features, err));
     ph_kernels_init(&j->kernels, j->features);
+    PH_TRY(check_list(j->how->axes, err));
     PH_TRY(ph_onnx_open(&j->file, j->how->path, err));
     if (!j->how->is_graph && !j->how->is_json) print_file(j);
     ph_rc rc = ph_onnx_import(&j->g, &j->file, &how, err);
     if (rc && !with_numbers(j, &how)) rc = PH_OK;
+    j->n_axes = ph_onnx_axes_of(&j->file, &j->g, j->axis, PH_ONNX_AXES_MAX);
     if (!rc) rc = plan(j, err);
     if (!rc && j->how->is_graph)
         ph_graph_dot(j->g.graph, write_out, stdout);

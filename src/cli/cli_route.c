@@ -38,6 +38,28 @@ json_t *ph_cli_route_json(const ph_route *r) {
                      r->memory_max ? json_integer((json_int_t)r->memory_max) : json_null(), "parts", parts);
 }
 
+/* Who chose the engine of a part that no router had. */
+static const char *chosen(const ph_cli_parts *named, const char *part) {
+    const char *name = !strcmp(part, "vision")   ? named->vision
+                       : !strcmp(part, "bridge") ? named->bridge
+                       : !strcmp(part, "embed")  ? named->embed
+                                                 : named->language;
+    return *name ? "asked for" : !strcmp(part, "bridge") ? "as vision" : "by default";
+}
+
+static int is_routed(const ph_route *r, const char *part) {
+    for (size_t i = 0; r && i < r->n_parts; i++)
+        if (!strcmp(r->part[i].name, part)) return 1;
+    return 0;
+}
+
+void ph_cli_print_places(FILE *to, const ph_cli *c, const ph_place *p, size_t n, const ph_route *told) {
+    for (size_t i = 0; c->engine && i < n; i++)
+        if (!is_routed(told, p[i].part))
+            fprintf(to, "%-10s on %-10s %s\n", p[i].part, p[i].engine,
+                    *p[i].why ? p[i].why : chosen(&c->engines, p[i].part));
+}
+
 void ph_cli_print_route(FILE *to, const ph_route *r) {
     for (size_t i = 0; i < r->n_parts; i++) {
         const ph_route_part *p = &r->part[i];

@@ -15,11 +15,11 @@ typedef struct job {
 } job;
 
 static void print_part(const ph_deploy_part *p) {
-    char shown[2][PH_CLI_SHOWN];
+    char shown[2][PH_CLI_SHOWN], name[PH_ONNX_AXIS_NAME];
     printf("%s\n  modality     %s\n", ph_cli_shown(shown[0], p->path), ph_modality_name(p->modality));
     ph_cli_print_opsets(&p->file);
-    for (int i = 0; i < PH_N_SYMS; i++)
-        if (p->g.symbol[i]) printf("  dynamic axis %s\n", ph_cli_shown(shown[0], p->g.symbol[i]));
+    for (size_t i = 0; i < p->n_axes; i++)
+        printf("  dynamic axis %s\n", ph_cli_shown(shown[0], ph_onnx_axis_name(&p->axis[i], name)));
     for (size_t i = 0; i < p->n_cuts; i++)
         printf("  can be cut   at %s, where %s ends\n", ph_cli_shown(shown[0], p->cut[i]),
                ph_modality_name(p->cut_modality[i]));
@@ -38,6 +38,7 @@ static json_t *text(const char *s) {
 
 static json_t *part_json(const ph_deploy_part *p) {
     json_t *problems = json_array(), *opsets = json_object(), *cuts = json_array(), *axes = json_array();
+    char    name[PH_ONNX_AXIS_NAME];
     for (size_t i = 0; i < p->n_problems; i++) {
         const ph_deploy_problem *q = &p->problem[i];
         json_array_append_new(problems, json_pack("{ss so so sb}", "code", q->code, "node",
@@ -50,8 +51,8 @@ static json_t *part_json(const ph_deploy_part *p) {
     for (size_t i = 0; i < p->n_cuts; i++)
         json_array_append_new(cuts, json_pack("{so ss}", "value", text(p->cut[i]), "modality",
                                               ph_modality_name(p->cut_modality[i])));
-    for (int i = 0; i < PH_N_SYMS; i++)
-        if (p->g.symbol[i]) json_array_append_new(axes, text(p->g.symbol[i]));
+    for (size_t i = 0; i < p->n_axes; i++)
+        json_array_append_new(axes, text(ph_onnx_axis_name(&p->axis[i], name)));
     return json_pack("{so ss so so so so}", "file", text(p->path), "modality", ph_modality_name(p->modality),
                      "opsets", opsets, "problems", problems, "axes", axes, "cuts", cuts);
 }

@@ -164,26 +164,13 @@ static void write_out(void *to, const char *text, size_t n) {
     fwrite(text, 1, n, to);
 }
 
-/* Graphviz draws; without it the DOT text is still to be had. */
-static ph_rc print_svg(const ph_graph *g, ph_err *err) {
-    fflush(stdout);
-    FILE *dot = popen("dot -Tsvg", "w");
-    if (!dot) return PH_FAIL(err, PH_EMACHINE, "no process for dot can be started");
-    ph_graph_dot(g, write_out, dot);
-    int status = pclose(dot);
-    if (!status) return PH_OK;
-    return PH_FAIL(
-        err, PH_EMACHINE,
-        "dot, which draws the graph, failed: is Graphviz installed? --dot prints the graph without it");
-}
-
 static ph_rc print_graph(const job *j, ph_err *err) {
     const ph_model *m = j->cli.opened;
     const ph_graph *all[] = {m->language, m->vision, m->bridge, m->cross};
     const char     *name = j->graph ? j->graph : "language";
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i] || strcmp(all[i]->name, name)) continue;
-        if (j->is_svg) return print_svg(all[i], err);
+        if (j->is_svg) return ph_cli_draw(all[i], err);
         ph_graph_dot(all[i], write_out, stdout);
         return PH_OK;
     }

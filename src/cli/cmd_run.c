@@ -94,6 +94,7 @@ static void print_json(const job *j, const ph_answer *a) {
 static void print_stats(const job *j, const ph_answer *a) {
     const double   *ms = a->stage_ms;
     const ph_route *route = ph_session_route(j->cli.running);
+    ph_place        place[PH_PLACES_MAX];
     double picture = ms[PH_STAGE_decode] + ms[PH_STAGE_prepare] + ms[PH_STAGE_see] + ms[PH_STAGE_drop] +
                      ms[PH_STAGE_bridge];
     fprintf(stderr, "\npicture %.1f ms, prefill %.1f ms (%d tokens, %d of pictures), %zu tokens at %.1f ms\n",
@@ -104,6 +105,7 @@ static void print_stats(const job *j, const ph_answer *a) {
     fprintf(stderr, "memory: %.1f MB predicted, %.1f MB measured\n", (double)a->predicted.total / 1e6,
             (double)a->measured_peak / 1e6);
     if (route) ph_cli_print_route(stderr, route);
+    ph_cli_print_places(stderr, &j->cli, place, ph_session_places(j->cli.running, place), route);
 }
 
 /* Nothing but a blank line looks like a fault: a person is told why there is no more. */
@@ -306,8 +308,8 @@ static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
          "it feeds at a time, up to --pipeline's",
          PH_OPTION_SIZE, &j.bandwidth},
         {"--ignore-eos", 0, NULL, "do not stop where the model would", PH_OPTION_FLAG, &j.ignore_stop},
-        {"--stats", 0, NULL, "print times, memory and where parts run to standard error", PH_OPTION_FLAG,
-         &j.shows_stats},
+        {"--stats", 0, NULL, "print times, memory and, with --engine, where parts run to standard error",
+         PH_OPTION_FLAG, &j.shows_stats},
         {0},
     };
     int    is_over;

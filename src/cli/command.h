@@ -170,8 +170,9 @@ void ph_cli_video_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]);
 ph_model_options ph_cli_model_how(const ph_cli *c);
 ph_rc            ph_cli_open_model(ph_cli *c, ph_err *err); /* -m, or the built-in model */
 ph_rc            ph_cli_settle(ph_cli *c, ph_err *err);     /* read the words of --engine, --alpha, --kv */
-/* "ort", "vision=ort,language=native": names of parts that are not named stay as they are; one name for all
- * leaves out bridge and embed, which go with vision and language unless they are named.  PH_EUSAGE. */
+/* "ort", "vision=ort,language=native": parts that are not named are ""; one name for all leaves out bridge
+ * and embed, which go with vision and language unless they are named.  Errors: PH_EUSAGE no such part, none
+ * or two names for one. */
 ph_rc ph_cli_engine_parts(const char *text, ph_cli_parts *out, ph_err *err);
 ph_rc ph_cli_open_session(ph_cli *c, ph_err *err); /* of the opened model, once settled */
 ph_rc ph_cli_open_images(ph_cli *c, ph_err *err);  /* map the files of --image */
@@ -217,6 +218,9 @@ typedef struct ph_cli_onnx {
 int   ph_cli_is_onnx(const char *path); /* by content, or by the name of a file that is damaged */
 ph_rc ph_cli_inspect_onnx(const ph_cli_onnx *how, ph_err *err);
 
+/* A graph as SVG on standard output, by Graphviz's dot.  Errors: PH_EMACHINE it is not here, or failed. */
+ph_rc ph_cli_draw(const ph_graph *g, ph_err *err);
+
 /* --image-size: "1024x768", 1 to most each.  Errors: PH_EUSAGE anything else. */
 ph_rc ph_cli_read_image_size(const char *text, int most, int *width, int *height, ph_err *err);
 
@@ -233,7 +237,10 @@ int ph_cli_put(const char *bytes, size_t n);
 int ph_cli_print_json(json_t *object); /* one line, put; takes the reference */
 /* A listing as one object, or by `text`; takes the reference. */
 void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
-/* Where the router put each part, and why (cli_route.c). */
+/* Where parts run, and why, a line each, once --engine was given; but those that a route told of, or NULL
+ * (cli_route.c). */
+void ph_cli_print_places(FILE *to, const ph_cli *c, const ph_place *p, size_t n, const ph_route *told);
+/* Where the router put each part, and why. */
 json_t *ph_cli_route_json(const ph_route *r);
 void    ph_cli_print_route(FILE *to, const ph_route *r);
 json_t *ph_cli_memory_json(const ph_memory *m);

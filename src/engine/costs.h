@@ -11,8 +11,9 @@
  * A cost is of a stage's whole work for one question, at its sizes.  Times hold for this device, model,
  * number of threads and options, and each for its engine's release; otherwise they say nothing.  `model` is
  * what the graphs compute (ph_graph_fingerprint): equal work in another file costs the same.  `kinds`
- * (operators, within a stage) is for people, and may be left out; where it is there, each cost has some, or
- * somebody put the cost there who timed nothing: that is said when it is used.
+ * (operators, within a stage) is for people, and may be left out; where it is there, each cost has some
+ * unless its engine tells of no steps (steps_hidden), or somebody put the cost there who timed nothing: that
+ * is said when it is used.
  */
 #ifndef PH_ENGINE_COSTS_H
 #define PH_ENGINE_COSTS_H

@@ -101,6 +101,9 @@ struct ph_engine_def {
     /* Bytes that it holds itself, whatever parts it runs: a library, a device's tables.  NULL: none. */
     size_t (*holds)(const ph_engine *e);
     int (*supports)(const ph_graph *g, int node);
+    /* Can it take the graph, as far as that shows before the engine is opened, or is here?  NULL: nothing
+     * shows.  Errors: PH_EUNSUP, in the words of compile. */
+    ph_rc (*takes)(const ph_graph *g, ph_err *err);
     double (*estimate_us)(const ph_engine *e, const ph_graph *g, const ph_syms *syms);
     ph_rc (*compile)(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out, ph_err *err);
     /* Bytes by kind when run with sizes up to `syms`.  scratch: the bytes that bind() wants in one piece. */
@@ -122,8 +125,10 @@ struct ph_engine_def {
     void (*reset)(ph_program *p); /* forget a half-done run */
     void (*close_program)(ph_program *p);
     /* Spans of what ran so far, by operator, into the trace, where env.is_profiled asked for them; later runs
-     * need not be in it.  NULL: each step's stand there already. */
+     * need not be in it.  NULL: each step's stand there already, or steps_hidden. */
     ph_rc (*profile)(ph_program *p, ph_err *err);
+    /* A run is one step, and what took how long within it is told nowhere: times of parts, none by kind. */
+    int steps_hidden;
 };
 
 /* ---- for engines (cost.c) ---- */

@@ -39,6 +39,11 @@ static ph_rc check_operators(const ph_graph *g, const char *engine, ph_err *err)
     return PH_OK;
 }
 
+ph_rc ph_guest_takes(const ph_graph *g, const char *engine, ph_err *err) {
+    PH_TRY(check_states(g, engine, err));
+    return check_operators(g, engine, err);
+}
+
 /* Values that a node makes: those that a tap sees become outputs. */
 static ph_rc check_taps(const ph_graph *g, const ph_compile *how, ph_err *err) {
     for (size_t i = 0; i < how->n_taps; i++) {
@@ -103,8 +108,7 @@ static ph_rc list_ports(ph_guest *p, const ph_compile *how, ph_err *err) {
 ph_rc ph_guest_begin(ph_guest *p, ph_engine *e, const ph_graph *graph, const ph_compile *how, ph_err *err) {
     p->base = (ph_program){.engine = e, .graph = graph, .max = how->max};
     pthread_mutex_init(&p->lock, NULL);
-    PH_TRY(check_states(graph, e->def->name, err));
-    PH_TRY(check_operators(graph, e->def->name, err));
+    PH_TRY(ph_guest_takes(graph, e->def->name, err));
     PH_TRY(keep_taps(p, how, err));
     PH_TRY(list_ports(p, how, err));
     return ph_engine_weigh(graph, &p->weights, err);

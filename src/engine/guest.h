@@ -60,6 +60,8 @@ typedef struct ph_guest { /* a ph_program; first member of each such engine's ow
 
 /* Has this node a form that the library would be given? */
 int ph_guest_supports(const ph_graph *g, int node);
+/* Does the graph keep nothing from run to run, and need no plug-in?  Errors: PH_EUNSUP, naming the engine. */
+ph_rc ph_guest_takes(const ph_graph *g, const char *engine, ph_err *err);
 
 /* Lists inputs, outputs and taps, and weighs the graph; *g is zeroed before but for keeps_outputs, and closed
  * by the caller whatever comes.  Errors: PH_EUNSUP a state that lasts from run to run, named; PH_EUSAGE taps

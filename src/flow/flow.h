@@ -109,6 +109,15 @@ ph_trace      *ph_session_trace(ph_session *s);
 const char    *ph_session_isa(const ph_session *s); /* "avx512": of the kernels in use */
 /* The engine that runs the graph called so ("vision", "bridge", "language", "cross"); NULL: no such graph. */
 const char *ph_session_engine(const ph_session *s, const char *graph);
+/* Where the parts run, in the order in which they do; how many.  The part embed is one where it has an engine
+ * apart from the language part's; cross goes with that. */
+enum { PH_PLACES_MAX = 4 };
+typedef struct ph_place {
+    const char *part; /* "vision"; static */
+    char        engine[PH_ROUTE_NAME];
+    char why[PH_ROUTE_TEXT]; /* of the router, or what native stands in for; "": it was named, or not */
+} ph_place;
+size_t ph_session_places(const ph_session *s, ph_place out[PH_PLACES_MAX]);
 /* Where the router put each part and why; NULL: none was left to it. */
 const ph_route *ph_session_route(const ph_session *s);
 /* What measured times of this session are kept under, and the sizes of the stages' work for the question that

@@ -100,6 +100,18 @@ static void set_fault(ph_route_cell *c, const char *fault) {
     snprintf(c->fault, sizeof c->fault, "%.*s", PH_ROUTE_TEXT - 1, *fault ? fault : "it gives no reason");
 }
 
+/* What shows before an engine is opened: one that would get nothing never is. */
+static void look_at(placing *p, size_t i, size_t e) {
+    ph_route_cell  *c = &p->s->route.part[i].cell[e];
+    const ph_graph *cross =
+        p->graph[i] == PH_PART_LANGUAGE ? ph_part_graph(p->s->model, PH_PART_CROSS) : NULL;
+    ph_err why = {0};
+    if (!p->def[e]->takes) return;
+    ph_rc rc = p->def[e]->takes(ph_part_graph(p->s->model, p->graph[i]), &why);
+    if (!rc && cross) rc = p->def[e]->takes(cross, &why);
+    if (rc) set_fault(c, why.msg);
+}
+
 /* A program that is only asked what it needs; what compiling refuses, the engine cannot take. */
 static void try_graph(placing *p, ph_part part, size_t e, ph_route_cell *c) {
     const ph_graph *g = ph_part_graph(p->s->model, part);
@@ -157,6 +169,7 @@ static ph_rc stand_in(placing *p, size_t e, const ph_err *why, ph_err *err) {
     for (size_t i = 0; i < r->n_parts; i++) {
         if (r->part[i].asked != (int)e) continue;
         PH_TRY(ph_engine_absent(p->s, r->engine[e].name, why, err));
+        snprintf(p->s->engine_absent[p->graph[i]], PH_ROUTE_NAME, "%s", r->engine[e].name);
         r->part[i].asked = (int)p->native;
     }
     return PH_OK;
@@ -175,7 +188,7 @@ static ph_rc try_engine(placing *p, size_t e, ph_err *err) {
     if (!rc) check_release(p, e);
     for (size_t i = 0; i < p->s->route.n_parts; i++) {
         ph_route_cell *c = &p->s->route.part[i].cell[e];
-        if (rc) set_fault(c, why.msg);
+        if (rc && !c->fault[0]) set_fault(c, why.msg);
         try_graph(p, p->graph[i], e, c);
         if (p->graph[i] == PH_PART_LANGUAGE) try_graph(p, PH_PART_CROSS, e, c);
         if (c->fault[0]) continue;
@@ -285,9 +298,15 @@ static void set_budgets(const placing *p) {
             sum > 0 ? 1e3 * p->s->how.latency_ms * r->part[i].cell[p->native].estimate_us / sum : 0;
 }
 
+/* Does whoever times the engine of this name get kinds of steps? */
+static int has_kinds(placing *p, const char *engine) {
+    int e = place_of(p, engine);
+    return e < 0 || !p->def[e]->steps_hidden;
+}
+
 /* A file of times that lacks a part leaves all to the rule; one that names steps, but none of a stage, has a
  * time that nobody took with them. */
-static void say_untimed(const placing *p) {
+static void say_untimed(placing *p) {
     const ph_costs *c = p->costs;
     for (size_t i = 0; c && i < p->s->route.n_parts; i++) {
         const ph_route_part *part = &p->s->route.part[i];
@@ -300,7 +319,7 @@ static void say_untimed(const placing *p) {
                        part->name);
     }
     for (size_t i = 0; c && c->n_kinds && i < c->n; i++)
-        if (!ph_costs_kinds_of(c, c->at[i].stage, c->at[i].engine))
+        if (has_kinds(p, c->at[i].engine) && !ph_costs_kinds_of(c, c->at[i].stage, c->at[i].engine))
             ph_log_say(p->s->how.log, PH_LOG_WARN,
                        "the measured times have %s on %s, but none of its kinds of steps: taken as it "
                        "stands; measure anew with `pinhole profile --save-costs`",
@@ -318,8 +337,10 @@ static ph_rc put(placing *p, ph_err *err) {
     PH_TRY(list_engines(p, err));
     for (size_t i = 0; i < r->n_parts; i++) {
         describe(p, i);
-        for (size_t e = 0; e < r->n_engines; e++)
+        for (size_t e = 0; e < r->n_engines; e++) {
             r->part[i].cell[e] = (ph_route_cell){.estimate_us = -1, .measured_us = -1};
+            if (r->part[i].asked != (int)e) look_at(p, i, e); /* else compiling says it, where it is here */
+        }
     }
     PH_TRY(
         try_engine(p, p->native, err)); /* which runs everything, and is the measure of budgets and sizes */
@@ -411,13 +432,15 @@ static ph_rc decide(placing *p, ph_err *err) {
 static void take(placing *p) {
     ph_session *s = p->s;
     for (size_t i = 0; i < s->route.n_parts; i++) {
-        const ph_route_part *part = &s->route.part[i];
-        ph_part              last = p->graph[i] == PH_PART_LANGUAGE ? PH_PART_CROSS : p->graph[i];
+        ph_route_part *part = &s->route.part[i];
+        const char    *absent = s->engine_absent[p->graph[i]];
+        ph_part        last = p->graph[i] == PH_PART_LANGUAGE ? PH_PART_CROSS : p->graph[i];
         for (int k = (int)p->graph[i]; k <= (int)last; k++) {
             snprintf(s->engine_name[k], PH_ROUTE_NAME, "%s", s->route.engine[part->engine].name);
             /* A side with a crew of its own opens its own: what was tried here is the other side's. */
             if (!s->see_threads || !ph_part_sees((ph_part)k)) s->engine[k] = p->engine[part->engine];
         }
+        if (*absent) snprintf(part->why, sizeof part->why, PH_STANDS_IN, absent);
         ph_log_say(s->how.log, PH_LOG_INFO, "%s on %s: %s", part->name, s->route.engine[part->engine].name,
                    part->why);
     }

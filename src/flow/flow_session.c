@@ -190,6 +190,7 @@ static ph_rc open_or_native(ph_session *s, ph_part part, ph_err *err) {
         return rc;
     }
     PH_TRY(ph_engine_absent(s, s->engine_name[part], &why, err));
+    memcpy(s->engine_absent[part], s->engine_name[part], PH_ROUTE_NAME);
     snprintf(s->engine_name[part], PH_ROUTE_NAME, "native");
     return ph_part_engine(s, part, "native", &s->engine[part], err);
 }
@@ -578,6 +579,33 @@ const char *ph_session_engine(const ph_session *s, const char *graph) {
     for (int i = 0; i < PH_N_PARTS; i++)
         if (s->part[i].program && !strcmp(s->part[i].graph->name, graph)) return s->engine_name[i];
     return NULL;
+}
+
+/* Of a part that was left to the router, what it says. */
+static void say_why(const ph_session *s, ph_part part, ph_place *out) {
+    if (s->engine_absent[part][0]) snprintf(out->why, sizeof out->why, PH_STANDS_IN, s->engine_absent[part]);
+    for (size_t i = 0; i < s->route.n_parts; i++)
+        if (!strcmp(s->route.part[i].name, out->part))
+            memcpy(out->why, s->route.part[i].why, sizeof out->why);
+}
+
+size_t ph_session_places(const ph_session *s, ph_place out[PH_PLACES_MAX]) {
+    static const struct {
+        ph_part     part;
+        const char *name;
+    } shown[PH_PLACES_MAX] = {{PH_PART_VISION, "vision"},
+                              {PH_PART_BRIDGE, "bridge"},
+                              {PH_PART_EMBED, "embed"},
+                              {PH_PART_LANGUAGE, "language"}};
+    size_t n = 0;
+    for (size_t i = 0; i < PH_PLACES_MAX; i++) {
+        if (!s->part[shown[i].part].program) continue;
+        ph_place *p = &out[n++];
+        *p = (ph_place){.part = shown[i].name};
+        snprintf(p->engine, sizeof p->engine, "%s", s->engine_name[shown[i].part]);
+        say_why(s, shown[i].part, p);
+    }
+    return n;
 }
 
 static const ph_ready *ready_of(const ph_session *s, const char *graph) {

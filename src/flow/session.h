@@ -60,17 +60,18 @@ struct ph_session {
     ph_graph          *embed, *rest;                           /* the language graph in two; NULL: in one */
     const ph_graph    *language;                               /* rest, or the model's */
     char               engine_name[PH_N_PARTS][PH_ROUTE_NAME]; /* asked for, or chosen; then those that run */
-    ph_engine         *engine[PH_N_PARTS]; /* one object a name; the same pointer may stand twice */
-    ph_route           route;              /* n_parts 0: nothing was left to the router */
-    ph_ready           part[PH_N_PARTS];
-    ph_kv             *kv;
-    ph_kv_spec         kv_spec;
-    ph_kv             *cross; /* keys and values of pictures, where the decoder attends to them; or NULL */
-    ph_kv_spec         cross_spec;
-    size_t             d_visual; /* width of a visual token */
-    size_t             n_out;    /* of the language part's output: the vocabulary, or a vector's numbers */
-    ph_region          scratch;  /* the programs of one phase at a time */
-    size_t             scratch_bytes;
+    char engine_absent[PH_N_PARTS][PH_ROUTE_NAME]; /* was asked for, and native stands in for it; or "" */
+    ph_engine  *engine[PH_N_PARTS];                /* one object a name; the same pointer may stand twice */
+    ph_route    route;                             /* n_parts 0: nothing was left to the router */
+    ph_ready    part[PH_N_PARTS];
+    ph_kv      *kv;
+    ph_kv_spec  kv_spec;
+    ph_kv      *cross; /* keys and values of pictures, where the decoder attends to them; or NULL */
+    ph_kv_spec  cross_spec;
+    size_t      d_visual; /* width of a visual token */
+    size_t      n_out;    /* of the language part's output: the vocabulary, or a vector's numbers */
+    ph_region   scratch;  /* the programs of one phase at a time */
+    size_t      scratch_bytes;
     ph_region   see_scratch; /* with `beside`: of vision and bridge, which run while the language part does */
     const char *isa;         /* of the kernels in use */
     int         tiles_seen;  /* in the newest run of the vision part; or packed patches */
@@ -209,6 +210,8 @@ ph_rc ph_session_picture(const ph_session *s, ph_syms *tiles, size_t *tokens, ph
 /* Measured times that hold here: *out, or NULL.  *owned (or NULL) is the caller's to free, also after an
  * error. Errors: those of a file that is damaged, or was named and is not there. */
 ph_rc ph_session_costs(const ph_session *s, const ph_costs **out, ph_costs **owned, ph_err *err);
+
+#define PH_STANDS_IN "in place of %s, which is not here"
 
 /* flow_route.c: engine_name of the parts that are left to the router. */
 ph_rc ph_session_place(ph_session *s, ph_err *err);

@@ -17,8 +17,8 @@ static ph_rc take_pair(const ph_graph *g, const ph_node *n, ph_adapters *out, in
         a->shape.dim[0].mul < 1 || !ph_dim_same(a->shape.dim[1], x->shape.dim[1]) ||
         !ph_dim_same(b->shape.dim[0], base->shape.dim[1])) {
         char one[100] = "none", two[100] = "none";
-        if (a) ph_shape_print(&a->shape, one, sizeof one);
-        if (b) ph_shape_print(&b->shape, two, sizeof two);
+        if (a) ph_graph_shape_print(g, &a->shape, one, sizeof one);
+        if (b) ph_graph_shape_print(g, &b->shape, two, sizeof two);
         return PH_FAIL(err, PH_EMISMATCH,
                        "AdapterDispatch: adapter %d is %s and %s; A[r, K] and B[N, r] are wanted", i, one,
                        two);

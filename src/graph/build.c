@@ -59,8 +59,8 @@ static ph_rc grow(ph_graph *g, void *table_p, size_t n, size_t *max, size_t item
 }
 
 /* For messages alone: a shape is written out when there is one, not for each value of a graph. */
-static const char *shown(const ph_shape *s, char text[128]) {
-    ph_shape_print(s, text, 128);
+static const char *shown(const ph_graph *g, const ph_shape *s, char text[128]) {
+    ph_graph_shape_print(g, s, text, 128);
     return text;
 }
 
@@ -76,10 +76,10 @@ static ph_rc check_shape(ph_graph *g, const char *name, const ph_shape *s, ph_er
         int    fixed = ph_dim_is_fixed(d);
         if (d.mul < 0 || d.div <= 0 || (fixed && (d.add || d.div != 1)))
             return PH_FAIL(err, PH_EFORMAT, "graph %s: %s has shape %s with a negative dimension", g->name,
-                           name, shown(s, text));
+                           name, shown(g, s, text));
         if (d.mul > 1 && __builtin_mul_overflow(n, d.mul, &n))
             return PH_FAIL(err, PH_ELIMIT, "graph %s: %s has shape %s, too many elements", g->name, name,
-                           shown(s, text));
+                           shown(g, s, text));
     }
     return PH_OK;
 }
@@ -120,7 +120,7 @@ static ph_rc check_storage(ph_graph *g, const char *name, const ph_shape *shape,
     for (int i = 0; i < shape->rank; i++)
         if (!ph_dim_is_fixed(shape->dim[i]))
             return PH_FAIL(&g->err, PH_EMISMATCH, "graph %s: weight %s has symbols in its shape %s", g->name,
-                           name, shown(shape, text));
+                           name, shown(g, shape, text));
     PH_TRY(ph_shape_count(shape, NULL, &count, &g->err));
     cols = shape->rank ? shape->dim[shape->rank - 1].mul : 1;
     if (cols) rows = count / cols;
@@ -129,14 +129,14 @@ static ph_rc check_storage(ph_graph *g, const char *name, const ph_shape *shape,
         return PH_FAIL(&g->err, PH_EUNSUP, "graph %s: weight %s is stored in %d planes, only 1 is read",
                        g->name, name, s->n_planes);
     ph_rc rc = ph_dtype_row_bytes(s->dtype, cols, &row_bytes, &g->err);
-    if (rc) return ph_note(&g->err, rc, "in weight %s of shape %s", name, shown(shape, text));
+    if (rc) return ph_note(&g->err, rc, "in weight %s of shape %s", name, shown(g, shape, text));
     if (!count) return PH_OK;
     if (ph_mul_over((size_t)(rows - 1), s->plane[0].row_stride, &last) ||
         ph_add_over(last, row_bytes, &end) || end > s->plane[0].n ||
         (rows > 1 && s->plane[0].row_stride < row_bytes))
         return PH_FAIL(&g->err, PH_EMISMATCH,
                        "weight %s: shape %s as %s needs rows of %zu bytes, %zu bytes are there", name,
-                       shown(shape, text), ph_dtype_name(s->dtype), row_bytes, s->plane[0].n);
+                       shown(g, shape, text), ph_dtype_name(s->dtype), row_bytes, s->plane[0].n);
     return PH_OK;
 }
 

@@ -74,8 +74,8 @@ static ph_rc check_outputs(const ph_graph *g, size_t at, const ph_value *made, p
             return PH_FAIL(err, PH_EMISMATCH, "node %s: output %d is not its own value", n->name, k);
         const ph_value *value = &g->value[v];
         char            have[128], want[128];
-        ph_shape_print(&value->shape, have, sizeof have);
-        ph_shape_print(&made[k].shape, want, sizeof want);
+        ph_graph_shape_print(g, &value->shape, have, sizeof have);
+        ph_graph_shape_print(g, &made[k].shape, want, sizeof want);
         if (value->dtype != made[k].dtype || !ph_shape_same(&value->shape, &made[k].shape))
             return PH_FAIL(err, PH_EMISMATCH, "value %s is %s %s, but %s of node %s makes %s %s", value->name,
                            ph_dtype_name(value->dtype), have, n->op->name, n->name,

@@ -168,7 +168,28 @@ __attribute__((format(printf, 4, 5))) static void say(char *out, size_t size, si
     if (n > 0) *at = *at + (size_t)n < size ? *at + (size_t)n : size - 1;
 }
 
-void ph_dim_print(ph_dim d, char *out, size_t size) {
+/* A size as a file calls it: what could be read as more than a name stands in quotes. */
+static void say_name(const char *name, char *out, size_t size, size_t *at) {
+    int is_plain = !name[strcspn(name, " +-*/^,'\"")];
+    say(out, size, at, is_plain ? "%.40s" : "'%.40s'", name);
+}
+
+static void print_powers(const ph_dim *d, const char *const *symbol, char *out, size_t size, size_t *at) {
+    int is_first = d->mul == 1;
+    for (int s = 0; s < PH_N_SYMS; s++) {
+        if (!d->pow[s]) continue;
+        if (symbol && !is_first) say(out, size, at, "*"); /* letters stand side by side, names cannot */
+        is_first = 0;
+        if (symbol && symbol[s])
+            say_name(symbol[s], out, size, at);
+        else
+            say(out, size, at, "%c", ph_sym_letters[s]);
+        if (d->pow[s] > 1) say(out, size, at, "^%d", d->pow[s]);
+    }
+}
+
+/* symbol: [PH_N_SYMS], or NULL. */
+static void print(ph_dim d, const char *const *symbol, char *out, size_t size) {
     size_t at = 0;
     if (!size) return;
     *out = 0;
@@ -178,12 +199,24 @@ void ph_dim_print(ph_dim d, char *out, size_t size) {
     }
     if (d.add > 0) say(out, size, &at, "%" PRId64 "+", d.add);
     if (d.mul != 1) say(out, size, &at, "%" PRId64, d.mul);
-    for (int s = 0; s < PH_N_SYMS; s++) {
-        if (d.pow[s]) say(out, size, &at, "%c", ph_sym_letters[s]);
-        if (d.pow[s] > 1) say(out, size, &at, "^%d", d.pow[s]);
-    }
+    print_powers(&d, symbol, out, size, &at);
     if (d.div != 1) say(out, size, &at, "/%" PRId64, d.div);
     if (d.add < 0) say(out, size, &at, "%" PRId64, d.add);
+}
+
+void ph_dim_print(ph_dim d, char *out, size_t size) {
+    print(d, NULL, out, size);
+}
+
+/* Of a graph that a file made; others know no names but ours. */
+static const char *const *names_of(const ph_graph *g) {
+    for (int s = 0; s < PH_N_SYMS; s++)
+        if (g->symbol[s]) return g->symbol;
+    return NULL;
+}
+
+void ph_graph_dim_print(const ph_graph *g, ph_dim d, char *out, size_t size) {
+    print(d, names_of(g), out, size);
 }
 
 ph_shape ph_shape_of(int rank, ...) {
@@ -218,15 +251,23 @@ ph_rc ph_shape_count(const ph_shape *s, const ph_syms *syms, int64_t *out, ph_er
     return PH_OK;
 }
 
-void ph_shape_print(const ph_shape *s, char *out, size_t size) {
+static void print_shape(const ph_shape *s, const char *const *symbol, char *out, size_t size) {
     size_t at = 0;
     if (!size) return;
     *out = 0;
     say(out, size, &at, "[");
     for (int i = 0; i < s->rank; i++) {
-        char text[64];
-        ph_dim_print(s->dim[i], text, sizeof text);
+        char text[128];
+        print(s->dim[i], symbol, text, sizeof text);
         say(out, size, &at, i ? ", %s" : "%s", text);
     }
     say(out, size, &at, "]");
+}
+
+void ph_shape_print(const ph_shape *s, char *out, size_t size) {
+    print_shape(s, NULL, out, size);
+}
+
+void ph_graph_shape_print(const ph_graph *g, const ph_shape *s, char *out, size_t size) {
+    print_shape(s, names_of(g), out, size);
 }

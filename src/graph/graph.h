@@ -160,7 +160,8 @@ typedef struct ph_graph {
     size_t      n_nodes, nodes_max;
     ph_rc       rc; /* sticky: the first failure of a builder call */
     ph_err      err;
-    ph_modality modality; /* given to nodes and values that builders add from now on */
+    ph_modality modality;          /* given to nodes and values that builders add from now on */
+    const char *symbol[PH_N_SYMS]; /* what a file calls the sizes, for messages; NULL: by their letters */
     size_t folded; /* bytes of constants that were computed: PH_FOLDED_MAX at most, then nodes stay nodes */
 } ph_graph;
 
@@ -224,6 +225,11 @@ const double  *ph_node_floats(const ph_node *n, const char *name, size_t *count)
  * not their numbers, and no names.  g[i] may be NULL.  Errors: PH_ENOMEM. */
 enum { PH_FINGERPRINT = 33 };
 ph_rc ph_graph_fingerprint(const ph_graph *const *g, size_t n, char out[PH_FINGERPRINT], ph_err *err);
+
+/* As ph_dim_print and ph_shape_print, by the names that symbols have in this graph's file: "2*past", "[batch,
+ * 'past + 1']".  For messages. */
+void ph_graph_dim_print(const ph_graph *g, ph_dim d, char *out, size_t size);
+void ph_graph_shape_print(const ph_graph *g, const ph_shape *s, char *out, size_t size);
 
 /* The graph as Graphviz DOT through a callback; clusters by modality, weights folded into their node. */
 typedef void ph_write_fn(void *arg, const char *text, size_t n);

@@ -39,6 +39,7 @@ struct ph_report {
     ph_verify_sink          *sink;
     void                    *arg;
     ph_verify_sum            sum;
+    size_t                   left_out; /* by the filter: cases, or models with all of theirs */
     const ph_case_kind      *kind;
     const char              *folder;  /* for messages */
     const ph_onnx_guest     *guest;   /* a library of others that was asked for; NULL: none */

@@ -193,7 +193,7 @@ static void one(ph_model_desk *d, const ph_json *item, const ph_err *closed) {
 
 /* ---- the folder ---- */
 
-static int is_any_wanted(const ph_report *r, const ph_json *cases) {
+static int is_any_wanted(ph_report *r, const ph_json *cases) {
     char whole[1024];
     if (!r->how->filter) return 1;
     for (size_t i = 0; i < ph_json_count(cases); i++) {
@@ -203,6 +203,7 @@ static int is_any_wanted(const ph_report *r, const ph_json *cases) {
         snprintf(whole, sizeof whole, "%s/%s", r->folder, name);
         if (strstr(whole, r->how->filter)) return 1;
     }
+    r->left_out++;
     return 0;
 }
 

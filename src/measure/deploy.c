@@ -174,20 +174,21 @@ static ph_rc find_cuts(ph_deploy_part *p, ph_err *err) {
 
 /* ---- one part ---- */
 
-/* Shapes that symbols cannot hold: with plain numbers the model may still run. */
-static ph_rc with_numbers(ph_deploy_part *p, ph_onnx_import_how how, const ph_err *why) {
+/* Shapes that symbols cannot hold, from node on: with plain numbers the model may still run. */
+static ph_rc with_numbers(ph_deploy_part *p, ph_onnx_import_how how, const char *node, const ph_err *why) {
     ph_onnx_given *given = calloc(PH_DEPLOY_INPUTS_MAX, sizeof *given);
     how.given = given;
     if (!given) return PH_ENOMEM;
     how.n_given = ph_onnx_given_of(&p->file, "", given, PH_DEPLOY_INPUTS_MAX);
     ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, NULL);
     free(given);
-    if (!rc) tell(p, "symbols", "", 0, "runs with shapes given beforehand only: %s", why->msg);
+    if (!rc) tell(p, "symbols", node, 0, "runs with shapes given beforehand only: %s", why->msg);
     return rc;
 }
 
 static ph_rc check_part(ph_deploy_part *p, ph_onnx_import_how how, ph_err *err) {
-    ph_err told = {0};
+    const char *node = "";
+    ph_err      told = {0};
     PH_TRY(ph_onnx_open(&p->file, p->path, err));
     for (size_t i = 0; i < p->file.n_inputs; i++) {
         if (ph_onnx_is_initializer(&p->file, p->file.input[i].name)) continue;
@@ -203,11 +204,13 @@ static ph_rc check_part(ph_deploy_part *p, ph_onnx_import_how how, ph_err *err) 
     }
     ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, &told);
     if (rc == PH_ENOMEM) return PH_FAIL(err, rc, "%s", told.msg);
-    if (rc && !with_numbers(p, how, &told)) rc = PH_OK;
+    if (p->g.stopped) node = ph_onnx_node_label(p->g.stopped);
+    if (rc && !with_numbers(p, how, node, &told)) rc = PH_OK;
+    p->n_axes = ph_onnx_axes_of(&p->file, &p->g, p->axis, PH_ONNX_AXES_MAX);
     if (!rc) return find_cuts(p, err);
     for (size_t i = 0; i < p->n_problems; i++)
         if (p->problem[i].is_fatal) return PH_OK; /* the import stops at what was told already */
-    tell(p, strstr(told.msg, "opset") ? "opset" : "model", "", 1, "%s%s%s", told.msg,
+    tell(p, strstr(told.msg, "opset") ? "opset" : "model", node, 1, "%s%s%s", told.msg,
          told.n_notes ? "; " : "", told.n_notes ? told.note[0] : "");
     return PH_OK;
 }

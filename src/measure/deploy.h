@@ -32,6 +32,8 @@ typedef struct ph_deploy_part {
     ph_onnx           file;
     ph_onnx_graph     g; /* graph NULL: it cannot be imported, and problems say why */
     ph_modality       modality;
+    ph_onnx_axis      axis[PH_ONNX_AXES_MAX]; /* [n_axes] dynamic ones of the inputs, imported or not */
+    size_t            n_axes;
     ph_deploy_problem problem[PH_DEPLOY_PROBLEMS_MAX];
     size_t            n_problems, n_notes_left_out, n_fatal_left_out; /* the latter two: beyond the table */
     const char       *cut[PH_DEPLOY_CUTS_MAX]; /* values at which one modality's nodes end and others begin */

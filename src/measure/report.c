@@ -22,7 +22,9 @@ int ph_case_begin(ph_report *r, const char *name, ...) {
     r->value = r->tolerance = 0;
     r->share = -1;
     snprintf(whole, sizeof whole, "%s/%s", r->folder, r->name);
-    return !r->how->filter || strstr(whole, r->how->filter);
+    int is_wanted = !r->how->filter || strstr(whole, r->how->filter);
+    r->left_out += !is_wanted;
+    return is_wanted;
 }
 
 /* Several reasons stand side by side as long as there is room. */

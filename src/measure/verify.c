@@ -201,6 +201,22 @@ static void close_engines(ph_report *r) {
     r->guest->close(r->library);
 }
 
+/* Nothing passed and nothing failed. */
+static ph_rc none_ran(const ph_report *r, const char *path, ph_err *err) {
+    if (r->sum.skipped) return PH_FAIL(err, PH_EVERDICT, "%s: no reference case ran: all were skipped", path);
+    if (r->left_out)
+        return PH_FAIL(err, PH_EVERDICT,
+                       "%.160s: no reference case ran: there are some, and none has '%.60s' in its folder or "
+                       "name (--filter)",
+                       path, r->how->filter);
+    return PH_FAIL(
+        err, PH_EVERDICT,
+        "%.100s: no reference case ran, for none was found: a folder of cases has a list of them "
+        "as JSON (a model's is golden/manifest.json), and the files that it names; tests/golden/set "
+        "is a set of such folders",
+        path);
+}
+
 ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *sink, void *arg,
                 ph_verify_sum *sum, ph_err *err) {
     char       dir[PATH_MAX], providers[4096];
@@ -223,8 +239,7 @@ ph_rc ph_verify(const char *path, const ph_verify_options *how, ph_verify_sink *
     if (sum->failed)
         rc = PH_FAIL(err, PH_EVERDICT, "%zu of %zu cases failed", sum->failed, sum->failed + sum->passed);
     else if (!sum->passed)
-        rc = PH_FAIL(err, PH_EVERDICT, "%s: no reference case ran%s", path,
-                     sum->skipped ? ": all were skipped" : ", for none was found");
+        rc = none_ran(r, path, err);
 out:
     free(w);
     free(r);

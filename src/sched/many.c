@@ -192,6 +192,7 @@ static ph_rc open_and_run(const ph_many *m, ph_sides sides, int see_threads, leg
     PH_TRY(ph_session_open(&s, m->model, &o, err));
     l->report->see_threads = ph_session_threads(s, 1);
     l->report->threads = ph_session_threads(s, 0);
+    l->report->n_places = ph_session_places(s, l->report->place);
     ph_rc rc = run_leg(l, s, err);
     if (!rc && group) rc = weigh(l, s, group, err);
     sides = (ph_sides){ph_session_ahead(s), ph_session_beside(s) > 0};

@@ -71,6 +71,8 @@ typedef struct ph_many_report {
     ph_cut    cut;       /* with a bandwidth, of the three groups; n 0: not made */
     ph_memory predicted; /* the largest that an answer was told */
     size_t    measured, measured_anon;
+    ph_place  place[PH_PLACES_MAX]; /* [n_places] of the last session */
+    size_t    n_places;
 } ph_many_report;
 
 /* As ph_pipeline_run with sessions of its own.  Errors: PH_EUSAGE and others of ph_session_open,

@@ -91,6 +91,15 @@ if command -v python3 > /dev/null && [ -z "${PINHOLE_ASAN:-}" ]; then
     holds "pipeline.py" grep -qE '"double_of_serial": [0-9.]+, "double_of_all_threads": [0-9.]+, "auto": "serial, since too few' pipeline.json
     PINHOLE=$pinhole python3 "$root/bench/pipeline.py" --shape built-in --sizes 4 --json > pipeline.json 2> err
     holds "pipeline.py --sizes" grep -q '"ratio": {"serial":' pipeline.json
+    PINHOLE=$pinhole python3 "$root/bench/fusions.py" -t 2 --rounds 1 --only norm > fusions.txt 2> err
+    holds "fusions.py within a small context" grep -qE '^norm +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' fusions.txt
+    PINHOLE=$pinhole python3 "$root/bench/fusions.py" -t 2 --rounds 1 --only norm -p 600 > fusions.txt 2> err
+    holds "fusions.py as it was told" grep -q 'a prompt of 600 tokens' err
+    # With one engine alone auto has no other way: what the two differ by is noise.
+    PINHOLE_ORT=$PWD/none PINHOLE_OPENVINO=$PWD/none PINHOLE=$pinhole python3 "$root/bench/route.py" --rounds 1 --allow 0.01 > route.txt 2> err
+    holds "route.py counts no noise" [ $? = 0 ]
+    holds "which it says" grep -qE '^  auto / native: [0-9.]+, .*; the same placement: noise, not counted$' route.txt
+    holds "and nothing else" grep -qx "nothing is counted: each placement is the best single engine's own" route.txt
 fi
 
 # What the scripts of bench/ print with --json goes into tables.

@@ -72,6 +72,20 @@ expect 0 language "packed patches as ONNX" $P convert $set/vlm_qwen2vl -o "$part
 expect 0 "^deployable" "rows to rows" $P check "$parts/qwen2vl/bridge.onnx" "$parts/qwen2vl/language.onnx"
 expect 1 "PROBLEM .*'visual' is \[I, 16, 64\], and .*takes \[V, 256\]" "another model's language part" \
     $P check "$parts/vlm_llava15/bridge.onnx" "$parts/panel-vlm/language.onnx"
+# A language part's shapes are sums that no symbol holds: its axes and its node are named all the same, as the file does.
+language=$parts/panel-vlm/language.onnx
+expect 0 '"axes":\["B","T","V","S","P"\]' "axes of a language part" $P check --json "$language"
+expect 0 '^  dynamic axis P$' "the same as text" $P check "$language"
+expect 0 '"code":"symbols","node":"present.0.key","message":"[^"]*shapes \[B, 2, P, 64\] and \[B, 2, T, 64\]: Concat' "where symbols end" \
+    $P check --json "$language"
+expect 1 '"code":"model","node":"Y","message":"shapes \[batch, 4\] and \[2, 5\].*"axes":\["batch"\]' "a model that cannot be imported" \
+    $P check --json $onnx/bad/shape_mismatch.onnx
+expect 3 '"axes":\{"batch":1\}.*"runs":false' "nor be inspected" $P inspect --json $onnx/bad/shape_mismatch.onnx
+expect 0 '"axes":\{"B":1,"T":3,"V":1,"S":1,"P":2\}' "their numbers" $P inspect --json "$language" --axis T=3,P=2
+expect 0 "^  axis +'T', planned as 3 \(--axis\)" "the same as text" $P inspect "$language" --axis T=3,P=2
+expect 2 "no dynamic axis 'Q': its axes are B, T, V, S and P$" "an axis that it has not" $P inspect "$language" --axis T=3,Q=16
+expect 2 "no dynamic axis 'Q': its axes are I$" "nor has a vision part" $P inspect "$parts/panel-vlm/vision.onnx" --axis Q=16
+expect 2 "two numbers for 'T', 3 and 4" "an axis twice" $P inspect "$language" --axis T=3,B=1,T=4
 h=tests/golden/onnx/hostile
 expect 0 '^deployable' "a quotient that does not fit" $P check $h/quotient.onnx
 expect 0 '^deployable' "sums that do not fit" $P check $h/sums.onnx

@@ -72,6 +72,13 @@ expect 2 'own.link is what is read: write somewhere else' "a trace through a lin
 holds "the model is still whole" cmp own.bundle kept.bundle
 expect 2 'a .dot or a .svg file, not .p.png' "another kind of picture" profile --peaks p.png
 expect 0 '^64$' "auto finds them" "${ask[@]}" --engine auto --stats
+holds "of which none is missed" [ "$(grep -c 'measured times' err)" = 0 ]
+holds "why not elsewhere" grep -qE '^language +on native +measured [0-9.]+ ms; no other engine takes it$' err
+holds "engine by engine" grep -qE "^  not ort +graph 'language' keeps the state" err
+grep -A2 '^language' err > said
+expect 0 '^language +on native' "inspect" inspect -t 2 --engine auto
+holds "which says the same, in the same words" cmp said <(grep -A2 '^language' out)
+expect 0 '^64$' "once more" "${ask[@]}" --engine auto --stats
 holds "by measured times" grep -qE '^vision +on (native|ort|openvino) +measured [0-9.]+ ms; ' err
 expect 0 '"route":\{"measured":true,"ms":[0-9.]+,"fits":true' "run --json" "${ask[@]}" --engine auto --json
 expect 0 '"measured":false' "other options, other times" "${ask[@]}" --engine auto --json --exact
@@ -91,6 +98,10 @@ jq '.costs |= map(select(.stage != "prefill"))' "$kept" > "$one"
 expect 0 'have none of the part language: parts go by rule' "a part that was never timed" "${ask[@]}" --engine auto --costs "$one"
 jq '.kinds |= map(select(.stage != "see"))' "$kept" > "$one"
 expect 0 'have see on native, but none of its kinds of steps' "a stage whose steps were never timed" "${ask[@]}" --engine auto --costs "$one"
+jq '[.costs[] | select(.engine == "native" and .stage != "prefill" and .stage != "step") | .engine = "openvino" | (.us, .least, .most) *= 1000] as $more
+    | .costs |= map(select(.engine != "openvino")) + $more' "$kept" > "$one"
+expect 0 '^64$' "an engine that has no kinds of steps" "${ask[@]}" --engine auto --costs "$one"
+holds "of which nothing is said" [ ! -s err ]
 jq '.kinds[0].us = "long"' "$kept" > "$one"
 expect 3 'kinds\[0\]\.us' "kinds that are none" "${ask[@]}" --engine auto --costs "$one"
 sed -E 's/"pinhole_costs": 1/"pinhole_costs": 7/' "$kept" > "$one"
@@ -149,6 +160,24 @@ fi
 expect 1 'no placement fits the memory' "a plan that does not fit" inspect -t 2 --engine auto --costs "$fast" --memory 1MB
 expect 1 '"fits":false,"memory_max":1000000' "the same as JSON" inspect -t 2 --engine auto --costs "$fast" --memory 1MB --json
 expect 3 'fits 1000000 bytes, the least takes [0-9]+: give more' "and is not run" "${ask[@]}" --engine auto --costs "$fast" --memory-budget 1MB
+
+# ---- engines that were named ----
+
+told() { # what, lines: parts, engines and reasons, at the end of what --stats says
+    holds "$1" [ "$(sed -nE 's/^([a-z]+) +on ([a-z]+) +/\1 \2 /p' err)" = "$2" ]
+}
+expect 0 '^64$' "one engine for all" "${ask[@]}" --engine native --stats
+told "is told of" $'vision native asked for\nbridge native as vision\nlanguage native asked for'
+PINHOLE_ORT=$work/none expect 0 '^64$' "one that is not here" "${ask[@]}" --engine vision=ort,bridge=native --stats
+told "has another in its place" $'vision native in place of ort, which is not here\nbridge native asked for\nlanguage native by default'
+PINHOLE_ORT=$work/none expect 0 '^64$' "beside the router" "${ask[@]}" --engine vision=ort,bridge=auto,embed=ort --costs "$fast" --stats
+holds "has another too" grep -qE '^vision +on native +in place of ort, which is not here$' err
+holds "as rows of ids have" grep -qE '^embed +on native +in place of ort, which is not here$' err
+echo "{\"prompt\": \"what is on the display?\", \"image\": \"$root/examples/panel1.png\"}" > list
+expect 0 '"text":"64"' "a list" run -t 2 --list list --engine language=native --stats
+told "tells where parts ran" $'vision native by default\nbridge native as vision\nlanguage native asked for'
+expect 0 '^64$' "no engine that was named" "${ask[@]}" --stats
+told "is not told of" ''
 
 # ---- what is refused, and how ----
 

@@ -11,8 +11,8 @@ fresh() { # FOLDER of the set, with the pictures beside it
     rm -rf "$work/set" && mkdir -p "$work/set/$(dirname "$1")" && cp -r "$set/images" "$work/set/" && cp -r "$set/$1" "$work/set/$1"
     cd "$work/set/$1" || exit 1
 }
-expect() { # EXIT WORD what was done, on the current folder
-    "$pinhole" verify -v "${4:-.}" > "$work/out" 2>&1
+expect() { # EXIT WORD what was done, on the current folder, or FOLDER OPTION...
+    "$pinhole" verify -v "${4:-.}" "${@:5}" > "$work/out" 2>&1
     rc=$?
     if [ $rc = "$1" ] && grep -q -- "$2" "$work/out"; then
         passed=$((passed + 1))
@@ -60,7 +60,11 @@ fresh quant && spoil llm_llama_gqa_untied.Q8_0.gguf 77 && expect 1 "FAILED  .*Q8
 cd "$set/../../.." && cp -r tests/golden/chat "$work/chat" && cp -r tests/golden/tokenizers/bpe_smollm "$work/bpe" && cd "$work" || exit 1
 sed -i '0,/"rendered": *"/s//"rendered": "x/' chat/golden.json && expect 1 "rendered: at byte 0" "another text" chat
 sed -i '0,/"n"/s//"m"/' bpe/golden.json && expect 1 "FAILED  bpe/" "another decoded prefix" bpe
-mkdir empty && expect 1 "no reference case ran" "an empty folder" empty
+mkdir empty && expect 1 "no reference case ran, for none was found: a folder of cases has a list of them as JSON (a model's is golden/manifest.json), and the files that it names; tests/golden/set is" "an empty folder" empty
+unheard="no reference case ran: there are some, and none has 'unheard of' in its folder or name (--filter)"
+fresh onnx && expect 1 "$unheard" "a filter that keeps nothing" . --filter "unheard of"
+fresh $model && expect 1 "$unheard" "nor of a model" . --filter "unheard of"
+expect 1 "for none was found: a folder" "a filter of nothing" "$work/empty" --filter "unheard of"
 expect 3 "no such folder" "a folder that is missing" nowhere
 "$pinhole" verify > out 2>&1; [ $? = 2 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "no folder: not exit 2"; }
 PINHOLE_ISA=nosuch "$pinhole" verify empty > out 2>&1; [ $? = 2 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "an unknown instruction set: not exit 2"; }

@@ -53,6 +53,10 @@ static size_t holds(const ph_engine *engine) {
     return LIBRARY_BYTES + (measured ? measured : CODE_BYTES);
 }
 
+static ph_rc takes(const ph_graph *g, ph_err *err) {
+    return ph_guest_takes(g, "openvino", err);
+}
+
 static double estimate_us(const ph_engine *e, const ph_graph *g, const ph_syms *syms) {
     return ph_engine_estimate_us(g, syms, ph_threads_count(e->env.threads));
 }
@@ -66,6 +70,7 @@ const ph_engine_def ph_engine_openvino = {
     .close = close_engine,
     .holds = holds,
     .supports = ph_guest_supports,
+    .takes = takes,
     .estimate_us = estimate_us,
     .compile = ph_openvino_compile,
     .need = ph_guest_need,
@@ -75,4 +80,5 @@ const ph_engine_def ph_engine_openvino = {
     .run = ph_openvino_step,
     .reset = ph_guest_reset,
     .close_program = ph_openvino_close_program,
+    .steps_hidden = 1,
 };

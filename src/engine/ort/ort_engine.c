@@ -124,6 +124,10 @@ static size_t holds(const ph_engine *e) {
     return atomic_load(&library_bytes) + atomic_load(&setup_bytes) + CODE_BYTES;
 }
 
+static ph_rc takes(const ph_graph *g, ph_err *err) {
+    return ph_guest_takes(g, "ort", err);
+}
+
 static double estimate_us(const ph_engine *e, const ph_graph *g, const ph_syms *syms) {
     return ph_engine_estimate_us(g, syms, ph_threads_count(e->env.threads));
 }
@@ -144,6 +148,7 @@ const ph_engine_def ph_engine_ort = {
     .close = close_engine,
     .holds = holds,
     .supports = ph_guest_supports,
+    .takes = takes,
     .estimate_us = estimate_us,
     .compile = ph_ort_compile,
     .need = ph_guest_need,

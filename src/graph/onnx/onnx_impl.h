@@ -61,6 +61,7 @@ typedef struct ph_oi {
     ph_oi_scope               scope[PH_OI_DEPTH_MAX];
     int                       depth;      /* of the innermost scope */
     const ph_onnx_node       *node;       /* being imported */
+    const ph_onnx_node       *stopped;    /* it failed here */
     int                       n_temps;    /* helper values of this node so far */
     int64_t                   opset;      /* of the node's domain */
     size_t                    n_imported; /* nodes, calls included */

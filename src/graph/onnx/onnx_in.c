@@ -185,7 +185,7 @@ static int new_symbol(ph_oi *o, const char *name, ph_dim *out) {
     if (o->n_syms == PH_N_SYMS) return 0;
     char *copy;
     if (ph_arena_copy_text(&o->g->arena, &copy, name, strlen(name), NULL)) return 0;
-    o->out->symbol[order[o->n_syms]] = copy;
+    o->out->symbol[order[o->n_syms]] = o->g->symbol[order[o->n_syms]] = copy;
     *out = ph_dim_sym(order[o->n_syms++]);
     return 1;
 }
@@ -493,6 +493,7 @@ static ph_rc import_all(ph_oi *o, ph_err *err) {
         size_t              before = o->g->n_nodes;
         ph_rc               rc = import_node(o, n, err);
         if (!rc) ph_oi_props_apply(o, n, before);
+        if (rc) o->stopped = n;
         if (rc)
             return ph_note(err, rc, "at node '%.60s' (%.40s), byte %zu of %.40s", ph_onnx_node_label(n),
                            n->op, n->at, o->m->name);
@@ -518,13 +519,15 @@ ph_rc ph_onnx_import(ph_onnx_graph *out, const ph_onnx *m, const ph_onnx_import_
     if (!o) return PH_FAIL(err, PH_ENOMEM, "the import's tables");
     *o = (ph_oi){.m = m, .how = how, .out = out};
     for (int i = 0; i < PH_N_SYMS; i++) o->witness[i].value = -1;
-    ph_rc rc = import(o, err);
+    ph_rc               rc = import(o, err);
+    const ph_onnx_node *stopped = o->stopped;
     out->n_nodes = o->n_imported;
     out->opset = opset_of(&o->scope[0], "");
     ph_arena_close(&o->arena);
     ph_arena_close(&o->scratch);
     free(o);
     if (rc) ph_onnx_graph_close(out);
+    out->stopped = stopped;
     return rc;
 }
 

@@ -37,6 +37,8 @@ typedef struct ph_onnx_graph {
     const char *symbol[PH_N_SYMS]; /* the axis that each symbol is ("batch", "x[0]"); NULL: not used */
     int64_t     opset;             /* of ai.onnx */
     size_t      n_nodes;           /* of the file, functions inlined */
+    /* Where the import stopped, of the file; kept when it fails.  NULL: nowhere, or at no node. */
+    const ph_onnx_node *stopped;
 } ph_onnx_graph;
 
 enum { PH_ONNX_OPSET_MIN = 7, PH_ONNX_OPSET_MAX = 23 };
@@ -46,6 +48,25 @@ enum { PH_ONNX_OPSET_MIN = 7, PH_ONNX_OPSET_MAX = 23 };
  * opset; PH_ELIMIT more dynamic axes than symbols, too many nodes; PH_ENOMEM. */
 ph_rc ph_onnx_import(ph_onnx_graph *out, const ph_onnx *m, const ph_onnx_import_how *how, ph_err *err);
 void  ph_onnx_graph_close(ph_onnx_graph *g); /* accepts a zeroed one */
+
+/* A dynamic axis by its name[n], bytes of the file without an end; dim >= 0: the axis that has no name, of
+ * the input that is called so ("x[0]"). */
+typedef struct ph_onnx_axis {
+    const char *name;
+    size_t      n;
+    int         dim;
+} ph_onnx_axis;
+enum { PH_ONNX_AXES_MAX = 64, PH_ONNX_AXIS_NAME = 1024 };
+
+/* The axes that have numbers of their own, each once; how many, at most max.  With symbols in g, those; else
+ * (an import with plain numbers, or none) what the inputs declare, of sums such as "past + 1" their terms. */
+size_t ph_onnx_axes_of(const ph_onnx *m, const ph_onnx_graph *g, ph_onnx_axis *out, size_t max);
+/* As text, cut where there is no room; out is returned. */
+const char *ph_onnx_axis_name(const ph_onnx_axis *a, char out[PH_ONNX_AXIS_NAME]);
+/* Its number in "batch=4,past=0,x[0]=2"; 0: it is not listed. */
+int ph_onnx_axis_listed(const ph_onnx_axis *a, const char *list, int64_t *out);
+/* The same; not listed: 1, or 0 when its name says past. */
+int64_t ph_onnx_axis_size(const ph_onnx_axis *a, const char *list);
 
 /* Shapes of the model's inputs by the numbers of their axes: "batch=4,past=0"; an axis that is not listed is
  * 1, or 0 when its name says past; sums of axes are added up.  How many there are, at most max. */

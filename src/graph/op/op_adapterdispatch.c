@@ -22,9 +22,9 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want_index(g, n, PH_ADAPTER_IDS, err));
     const ph_shape *base = &ph_in(g, n, 0)->shape, *x = &ph_in(g, n, 1)->shape, *ids = &ph_in(g, n, 2)->shape;
     if (!ph_dim_same(base->dim[0], x->dim[0]))
-        return ph_disagree(base, x, "AdapterDispatch wants as many rows of base and x", err);
+        return ph_disagree(g, base, x, "AdapterDispatch wants as many rows of base and x", err);
     if (ids->rank != 1 || !ph_dim_same(ids->dim[0], x->dim[0]))
-        return ph_disagree(ids, x, "AdapterDispatch wants the token of each row", err);
+        return ph_disagree(g, ids, x, "AdapterDispatch wants the token of each row", err);
     PH_TRY(ph_adapters_of(g, n, &a, err));
     ph_infer_set(&out[0], PH_F32, base);
     return PH_OK;

@@ -70,9 +70,9 @@ static ph_rc check_mask(const ph_graph *g, const ph_node *n, const ph_shape *ful
     ph_shape        both;
     if (!mask) return PH_OK;
     PH_TRY(ph_want(g, n, 3, mask->dtype == PH_BOOL ? PH_BOOL : PH_F32, -1, err));
-    PH_TRY(ph_broadcast(&mask->shape, full, &both, err));
+    PH_TRY(ph_broadcast(g, &mask->shape, full, &both, err));
     if (!ph_shape_same(&both, full))
-        return ph_disagree(&mask->shape, full, "mask and scores of Attention", err);
+        return ph_disagree(g, &mask->shape, full, "mask and scores of Attention", err);
     return PH_OK;
 }
 
@@ -85,19 +85,19 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         PH_TRY(ph_want(g, n, i, PH_F32, -1, err));
         s[i] = &ph_in(g, n, i)->shape;
         if ((s[i]->rank != 3 && s[i]->rank != 4) || s[i]->rank != s[0]->rank)
-            return ph_disagree(s[0], s[i], "Attention wants rank 3 or 4 for all", err);
+            return ph_disagree(g, s[0], s[i], "Attention wants rank 3 or 4 for all", err);
         if (!ph_dim_is_fixed(s[i]->dim[s[i]->rank - 1]) ||
             (s[i]->rank == 4 && !ph_dim_is_fixed(s[i]->dim[1])))
-            return ph_disagree(s[0], s[i], "Attention wants plain numbers of heads and elements", err);
+            return ph_disagree(g, s[0], s[i], "Attention wants plain numbers of heads and elements", err);
         last[i] = s[i]->dim[s[i]->rank - 1].mul;
         if (s[i]->rank == 4) heads[i] = s[i]->dim[1].mul;
     }
     int rank = s[0]->rank, at = rank == 4 ? 2 : 1;
     PH_TRY(form_of(n, rank, heads, last, &f, err));
     if (!ph_dim_same(s[0]->dim[0], s[1]->dim[0]) || !ph_dim_same(s[0]->dim[0], s[2]->dim[0]))
-        return ph_disagree(s[0], s[1], "Attention wants the same batch", err);
+        return ph_disagree(g, s[0], s[1], "Attention wants the same batch", err);
     if (!ph_dim_same(s[1]->dim[at], s[2]->dim[at]))
-        return ph_disagree(s[1], s[2], "Attention wants as many keys as values", err);
+        return ph_disagree(g, s[1], s[2], "Attention wants as many keys as values", err);
     ph_shape full = ph_shape_of(4, s[0]->dim[0], ph_dim_of(f.q_heads), s[0]->dim[at], s[1]->dim[at]),
              y = *s[0];
     PH_TRY(check_mask(g, n, &full, err));

@@ -12,7 +12,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     for (int i = 1; i < 5; i++) {
         PH_TRY(ph_want(g, n, i, PH_F32, 1, err));
         if (out[0].shape.rank < 2 || !ph_dim_same(ph_in(g, n, i)->shape.dim[0], out[0].shape.dim[1]))
-            return ph_disagree(&out[0].shape, &ph_in(g, n, i)->shape,
+            return ph_disagree(g, &out[0].shape, &ph_in(g, n, i)->shape,
                                "BatchNormalization wants one a channel", err);
     }
     return PH_OK;

@@ -80,7 +80,8 @@ static ph_rc check_inputs(const ph_graph *g, const ph_node *n, ph_err *err) {
         PH_TRY(ph_want(g, n, i, PH_F32, 2, err));
         const ph_shape *s = &ph_in(g, n, i)->shape;
         if (!ph_dim_is_fixed(s->dim[1]) || !ph_dim_same(s->dim[0], rows->dim[0]))
-            return ph_disagree(rows, s, "CachedAttention wants as many rows in q, k and v as in rows", err);
+            return ph_disagree(g, rows, s, "CachedAttention wants as many rows in q, k and v as in rows",
+                               err);
     }
     return PH_OK;
 }

@@ -11,7 +11,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
             int64_t count;
             PH_TRY(ph_want(g, n, i, out[0].dtype, -1, err));
             if (ph_shape_count(&ph_in(g, n, i)->shape, NULL, &count, NULL) || count != 1)
-                return ph_disagree(&out[0].shape, &ph_in(g, n, i)->shape,
+                return ph_disagree(g, &out[0].shape, &ph_in(g, n, i)->shape,
                                    "Clip wants single numbers as limits", err);
         }
     return PH_OK;

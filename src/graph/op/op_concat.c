@@ -14,9 +14,9 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         const ph_shape *s = &ph_in(g, n, i)->shape;
         for (int d = 0; d < y.rank; d++)
             if (d != axis && !ph_dim_same(s->dim[d], first->shape.dim[d]))
-                return ph_disagree(&first->shape, s, "Concat wants all but the axis equal", err);
+                return ph_disagree(g, &first->shape, s, "Concat wants all but the axis equal", err);
         if (i && !ph_dim_add(y.dim[axis], s->dim[axis], &y.dim[axis]))
-            return ph_disagree(&first->shape, s, "Concat cannot add these dimensions", err);
+            return ph_disagree(g, &first->shape, s, "Concat cannot add these dimensions", err);
     }
     ph_infer_set(&out[0], first->dtype, &y);
     return PH_OK;

@@ -38,7 +38,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     const ph_shape *sw = &ph_in(g, n, 1)->shape;
     for (int i = 0; i < rank; i++) {
         if ((i && !ph_dim_is_fixed(sx->dim[i])) || !ph_dim_is_fixed(sw->dim[i]))
-            return ph_disagree(sx, sw, "Conv wants plain numbers but for the first dimension", err);
+            return ph_disagree(g, sx, sw, "Conv wants plain numbers but for the first dimension", err);
         if (i) x[i] = sx->dim[i].mul;
         w[i] = sw->dim[i].mul;
     }
@@ -46,7 +46,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     if (ph_in(g, n, 2)) {
         PH_TRY(ph_want(g, n, 2, PH_F32, 1, err));
         if (!ph_dim_same(ph_in(g, n, 2)->shape.dim[0], sw->dim[0]))
-            return ph_disagree(sw, &ph_in(g, n, 2)->shape, "Conv wants one bias a filter", err);
+            return ph_disagree(g, sw, &ph_in(g, n, 2)->shape, "Conv wants one bias a filter", err);
     }
     ph_shape y = *sx;
     y.dim[1] = sw->dim[0];

@@ -25,12 +25,12 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
             return PH_FAIL(err, PH_EMISMATCH, "ConvInteger: input %d is %s, not 8 bits", i, ph_dtype_name(t));
     }
     const ph_shape *x = &ph_in(g, n, 0)->shape, *s = &ph_in(g, n, 1)->shape;
-    PH_TRY(ph_window_sides(n, x, sides, &dims, err));
-    PH_TRY(ph_window_sides(n, s, kernel, &kernel_dims, err));
+    PH_TRY(ph_window_sides(g, n, x, sides, &dims, err));
+    PH_TRY(ph_window_sides(g, n, s, kernel, &kernel_dims, err));
     if (dims != kernel_dims || groups < 1 || groups > 1 << 24 || !ph_dim_is_fixed(x->dim[1]) ||
         !ph_dim_is_fixed(s->dim[0]) || !ph_dim_is_fixed(s->dim[1]) || s->dim[0].mul % groups ||
         x->dim[1].mul % groups || x->dim[1].mul / groups != s->dim[1].mul)
-        return ph_disagree(x, s, "ConvInteger wants x [I, C, ..] and w [O, C/groups, ..]", err);
+        return ph_disagree(g, x, s, "ConvInteger wants x [I, C, ..] and w [O, C/groups, ..]", err);
     PH_TRY(check_zero(g, n, 2, s->dim[0], err));
     PH_TRY(check_zero(g, n, 3, s->dim[0], err));
     PH_TRY(ph_window_of(n, dims, sides, kernel, &w, err));

@@ -77,11 +77,11 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 0, PH_F32, -1, err));
     PH_TRY(ph_want(g, n, 1, PH_F32, -1, err));
     const ph_shape *sx = &ph_in(g, n, 0)->shape, *sk = &ph_in(g, n, 1)->shape;
-    PH_TRY(ph_window_sides(n, sx, x + 2, &dims, err));
-    PH_TRY(ph_window_sides(n, sk, k + 2, &kernel_dims, err));
+    PH_TRY(ph_window_sides(g, n, sx, x + 2, &dims, err));
+    PH_TRY(ph_window_sides(g, n, sk, k + 2, &kernel_dims, err));
     if (dims != kernel_dims || !ph_dim_is_fixed(sx->dim[1]) || !ph_dim_is_fixed(sk->dim[0]) ||
         !ph_dim_is_fixed(sk->dim[1]))
-        return ph_disagree(sx, sk, "ConvTranspose wants plain numbers but for the first dimension", err);
+        return ph_disagree(g, sx, sk, "ConvTranspose wants plain numbers but for the first dimension", err);
     x[1] = sx->dim[1].mul, k[0] = sk->dim[0].mul, k[1] = sk->dim[1].mul;
     PH_TRY(form_of(n, sx->rank, x, k, &f, err));
     if (__builtin_mul_overflow(f.filters, f.groups, &filters))
@@ -89,7 +89,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     if (ph_in(g, n, 2)) {
         PH_TRY(ph_want(g, n, 2, PH_F32, 1, err));
         if (!ph_dim_same(ph_in(g, n, 2)->shape.dim[0], ph_dim_of(filters)))
-            return ph_disagree(sk, &ph_in(g, n, 2)->shape, "ConvTranspose wants one bias a filter", err);
+            return ph_disagree(g, sk, &ph_in(g, n, 2)->shape, "ConvTranspose wants one bias a filter", err);
     }
     ph_shape y = *sx;
     y.dim[1] = ph_dim_of(filters);

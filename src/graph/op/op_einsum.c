@@ -105,7 +105,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
             if (!is_set[l] || ph_dim_same(size[l], one)) size[l] = d;
             is_set[l] = 1;
             if (!ph_dim_same(size[l], d) && !ph_dim_same(d, one))
-                return ph_disagree(&ph_in(g, n, 0)->shape, &ph_in(g, n, i)->shape,
+                return ph_disagree(g, &ph_in(g, n, 0)->shape, &ph_in(g, n, i)->shape,
                                    "one letter of Einsum has two sizes", err);
         }
     ph_shape y = {.rank = f.out.n};

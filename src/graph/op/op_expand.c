@@ -12,7 +12,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     for (int i = 0; i < to.rank; i++)
         if (ph_dim_is_fixed(to.dim[i]) && to.dim[i].mul < 0)
             return PH_FAIL(err, PH_EMISMATCH, "Expand: dimension %" PRId64, to.dim[i].mul);
-    PH_TRY(ph_broadcast(&x->shape, &to, &y, err));
+    PH_TRY(ph_broadcast(g, &x->shape, &to, &y, err));
     ph_infer_set(&out[0], x->dtype, &y);
     return PH_OK;
 }

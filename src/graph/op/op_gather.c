@@ -16,7 +16,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want_index(g, n, 1, err));
     PH_TRY(ph_axis(ph_node_int(n, "axis", 0), data->shape.rank, &axis, err));
     if (data->shape.rank - 1 + index->shape.rank > PH_RANK_MAX)
-        return ph_disagree(&data->shape, &index->shape, "Gather would give more than 8 dimensions", err);
+        return ph_disagree(g, &data->shape, &index->shape, "Gather would give more than 8 dimensions", err);
     for (int i = 0; i < axis; i++) y.dim[y.rank++] = data->shape.dim[i];
     for (int i = 0; i < index->shape.rank; i++) y.dim[y.rank++] = index->shape.dim[i];
     for (int i = axis + 1; i < data->shape.rank; i++) y.dim[y.rank++] = data->shape.dim[i];

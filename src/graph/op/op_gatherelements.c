@@ -14,7 +14,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     for (int i = 0; i < index->shape.rank; i++) {
         ph_dim d = data->shape.dim[i], k = index->shape.dim[i];
         if (i != axis && !ph_dim_same(d, k) && !(ph_dim_is_fixed(d) && ph_dim_is_fixed(k) && k.mul <= d.mul))
-            return ph_disagree(&data->shape, &index->shape, "GatherElements wants indices within the data",
+            return ph_disagree(g, &data->shape, &index->shape, "GatherElements wants indices within the data",
                                err);
     }
     ph_infer_set(&out[0], data->dtype, &index->shape);

@@ -16,12 +16,13 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     if (!s->rank || !d->rank || b < 0 || b >= s->rank || b >= d->rank ||
         !ph_dim_is_fixed(s->dim[s->rank - 1]) || s->dim[s->rank - 1].mul < 1 ||
         s->dim[s->rank - 1].mul > d->rank - b)
-        return ph_disagree(d, s, "GatherND wants indices [.., k], k at most the rank of the data", err);
+        return ph_disagree(g, d, s, "GatherND wants indices [.., k], k at most the rank of the data", err);
     int k = (int)s->dim[s->rank - 1].mul;
     if (s->rank - 1 + d->rank - (int)b - k > PH_RANK_MAX)
-        return ph_disagree(d, s, "GatherND would give more than 8 dimensions", err);
+        return ph_disagree(g, d, s, "GatherND would give more than 8 dimensions", err);
     for (int i = 0; i < (int)b; i++)
-        if (!ph_dim_same(d->dim[i], s->dim[i])) return ph_disagree(d, s, "GatherND wants equal batches", err);
+        if (!ph_dim_same(d->dim[i], s->dim[i]))
+            return ph_disagree(g, d, s, "GatherND wants equal batches", err);
     for (int i = 0; i + 1 < s->rank; i++) y.dim[y.rank++] = s->dim[i];
     for (int i = (int)b + k; i < d->rank; i++) y.dim[y.rank++] = d->dim[i];
     ph_infer_set(&out[0], data->dtype, &y);

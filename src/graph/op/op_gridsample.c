@@ -48,7 +48,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 1, PH_F32, 4, err));
     const ph_shape *x = &ph_in(g, n, 0)->shape, *grid = &ph_in(g, n, 1)->shape;
     if (!ph_dim_same(x->dim[0], grid->dim[0]) || !ph_dim_same(grid->dim[3], ph_dim_of(2)))
-        return ph_disagree(x, grid, "GridSample wants x [N, C, H, W] and a grid [N, h, w, 2]", err);
+        return ph_disagree(g, x, grid, "GridSample wants x [N, C, H, W] and a grid [N, h, w, 2]", err);
     ph_shape y = ph_shape_of(4, x->dim[0], x->dim[1], grid->dim[1], grid->dim[2]);
     ph_infer_set(&out[0], PH_F32, &y);
     return PH_OK;

@@ -17,7 +17,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     for (int i = 1; i < 3; i++) {
         PH_TRY(ph_want(g, n, i, PH_F32, 1, err));
         if (!ph_dim_same(ph_in(g, n, i)->shape.dim[0], x->dim[1]))
-            return ph_disagree(x, &ph_in(g, n, i)->shape, "GroupNormalization wants one a channel", err);
+            return ph_disagree(g, x, &ph_in(g, n, i)->shape, "GroupNormalization wants one a channel", err);
     }
     return PH_OK;
 }

@@ -20,7 +20,7 @@ ph_rc ph_want(const ph_graph *g, const ph_node *n, int i, ph_dtype dtype, int ra
     if (v->dtype != dtype)
         return PH_FAIL(err, PH_EMISMATCH, "%s: input %d (%s) is %s, not %s", n->op->name, i, v->name,
                        ph_dtype_name(v->dtype), ph_dtype_name(dtype));
-    ph_shape_print(&v->shape, text, sizeof text);
+    ph_graph_shape_print(g, &v->shape, text, sizeof text);
     if (rank >= 0 && v->shape.rank != rank)
         return PH_FAIL(err, PH_EMISMATCH, "%s: input %d (%s) has shape %s, not rank %d", n->op->name, i,
                        v->name, text, rank);
@@ -46,14 +46,14 @@ ph_rc ph_axis(int64_t axis, int rank, int *out, ph_err *err) {
     return PH_OK;
 }
 
-ph_rc ph_disagree(const ph_shape *a, const ph_shape *b, const char *why, ph_err *err) {
-    char one[100], two[100];
-    ph_shape_print(a, one, sizeof one);
-    ph_shape_print(b, two, sizeof two);
+ph_rc ph_disagree(const ph_graph *g, const ph_shape *a, const ph_shape *b, const char *why, ph_err *err) {
+    char one[120], two[120];
+    ph_graph_shape_print(g, a, one, sizeof one);
+    ph_graph_shape_print(g, b, two, sizeof two);
     return PH_FAIL(err, PH_EMISMATCH, "shapes %s and %s: %s", one, two, why);
 }
 
-ph_rc ph_broadcast(const ph_shape *a, const ph_shape *b, ph_shape *out, ph_err *err) {
+ph_rc ph_broadcast(const ph_graph *g, const ph_shape *a, const ph_shape *b, ph_shape *out, ph_err *err) {
     const ph_dim one = ph_dim_of(1);
     int          rank = a->rank > b->rank ? a->rank : b->rank;
     ph_shape     r = {.rank = rank};
@@ -61,7 +61,7 @@ ph_rc ph_broadcast(const ph_shape *a, const ph_shape *b, ph_shape *out, ph_err *
         int    ia = i - (rank - a->rank), ib = i - (rank - b->rank);
         ph_dim da = ia < 0 ? one : a->dim[ia], db = ib < 0 ? one : b->dim[ib];
         if (!ph_dim_same(da, db) && !ph_dim_same(da, one) && !ph_dim_same(db, one))
-            return ph_disagree(a, b, "they do not broadcast", err);
+            return ph_disagree(g, a, b, "they do not broadcast", err);
         r.dim[i] = ph_dim_same(da, one) ? db : da;
     }
     *out = r;
@@ -204,7 +204,7 @@ ph_rc ph_infer_binary(const ph_graph *g, const ph_node *n, ph_value *out, ph_err
     ph_dtype        t = ph_dtype_get(a->dtype)->pack || a->dtype == PH_BOOL ? PH_F32 : a->dtype;
     PH_TRY(ph_want(g, n, 0, t, -1, err));
     PH_TRY(ph_want(g, n, 1, t, -1, err));
-    PH_TRY(ph_broadcast(&a->shape, &b->shape, &shape, err));
+    PH_TRY(ph_broadcast(g, &a->shape, &b->shape, &shape, err));
     ph_infer_set(&out[0], t, &shape);
     return PH_OK;
 }

@@ -16,9 +16,9 @@ ph_rc ph_want_int(const ph_node *n, const char *name, int64_t only, ph_err *err)
 /* An axis counted from the end when negative.  Errors: PH_EMISMATCH outside -rank .. rank-1. */
 ph_rc ph_axis(int64_t axis, int rank, int *out, ph_err *err);
 /* numpy's rule with symbols: equal, or a fixed 1 that stretches. */
-ph_rc ph_broadcast(const ph_shape *a, const ph_shape *b, ph_shape *out, ph_err *err);
-/* "[R, 4] and [R, 5] ..." as PH_EMISMATCH. */
-ph_rc ph_disagree(const ph_shape *a, const ph_shape *b, const char *why, ph_err *err);
+ph_rc ph_broadcast(const ph_graph *g, const ph_shape *a, const ph_shape *b, ph_shape *out, ph_err *err);
+/* "[R, 4] and [R, 5] ..." as PH_EMISMATCH, by the names of g's file. */
+ph_rc ph_disagree(const ph_graph *g, const ph_shape *a, const ph_shape *b, const char *why, ph_err *err);
 /* The whole numbers of a constant of rank 0 or 1, at most max.  Errors: PH_EUNSUP not a constant or no
  * integers; PH_ELIMIT too many. */
 ph_rc ph_const_ints(const ph_graph *g, const ph_node *n, int i, int64_t *out, int max, int *count,

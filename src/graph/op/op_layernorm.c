@@ -17,8 +17,8 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         PH_TRY(ph_want(g, n, i, PH_F32, 1, err));
         scale = &ph_in(g, n, i)->shape;
         if (!ph_dim_same(scale->dim[0], x->dim[axis]))
-            return ph_disagree(x, scale, "LayerNormalization wants a scale and a bias of the last dimension",
-                               err);
+            return ph_disagree(g, x, scale,
+                               "LayerNormalization wants a scale and a bias of the last dimension", err);
     }
     return PH_OK;
 }

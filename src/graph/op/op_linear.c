@@ -14,11 +14,11 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     x = &ph_in(g, n, 0)->shape;
     w = &ph_in(g, n, 1)->shape;
     if (x->rank < 1 || !ph_dim_same(x->dim[x->rank - 1], w->dim[1]))
-        return ph_disagree(x, w, "Linear wants x[.., K] and W[N, K]", err);
+        return ph_disagree(g, x, w, "Linear wants x[.., K] and W[N, K]", err);
     if (ph_in(g, n, 2)) {
         PH_TRY(ph_want(g, n, 2, PH_F32, 1, err));
         if (!ph_dim_same(ph_in(g, n, 2)->shape.dim[0], w->dim[0]))
-            return ph_disagree(w, &ph_in(g, n, 2)->shape, "Linear wants W[N, K] and b[N]", err);
+            return ph_disagree(g, w, &ph_in(g, n, 2)->shape, "Linear wants W[N, K] and b[N]", err);
     }
     y = *x;
     y.dim[y.rank - 1] = w->dim[0];

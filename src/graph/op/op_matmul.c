@@ -15,13 +15,13 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 0, PH_F32, -1, err));
     PH_TRY(ph_want(g, n, 1, PH_F32, -1, err));
     const ph_shape *sa = &ph_in(g, n, 0)->shape, *sb = &ph_in(g, n, 1)->shape;
-    if (!sa->rank || !sb->rank) return ph_disagree(sa, sb, "MatMul takes no single number", err);
+    if (!sa->rank || !sb->rank) return ph_disagree(g, sa, sb, "MatMul takes no single number", err);
     ph_shape a = as_matrix(sa, 1), b = as_matrix(sb, 0), head_a = a, head_b = b, y;
     if (!ph_dim_same(a.dim[a.rank - 1], b.dim[b.rank - 2]))
-        return ph_disagree(sa, sb, "MatMul wants [.., M, K] and [.., K, N]", err);
+        return ph_disagree(g, sa, sb, "MatMul wants [.., M, K] and [.., K, N]", err);
     head_a.rank -= 2;
     head_b.rank -= 2;
-    PH_TRY(ph_broadcast(&head_a, &head_b, &y, err));
+    PH_TRY(ph_broadcast(g, &head_a, &head_b, &y, err));
     if (sa->rank > 1) y.dim[y.rank++] = a.dim[a.rank - 2];
     if (sb->rank > 1) y.dim[y.rank++] = b.dim[b.rank - 1];
     ph_infer_set(&out[0], PH_F32, &y);

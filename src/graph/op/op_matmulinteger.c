@@ -25,13 +25,13 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     }
     ph_shape a = ph_in(g, n, 0)->shape, b = ph_in(g, n, 1)->shape, y;
     if (a.rank < 2 || b.rank < 2 || !ph_dim_same(a.dim[a.rank - 1], b.dim[b.rank - 2]))
-        return ph_disagree(&a, &b, "MatMulInteger wants [.., M, K] and [.., K, N]", err);
+        return ph_disagree(g, &a, &b, "MatMulInteger wants [.., M, K] and [.., K, N]", err);
     ph_dim rows = a.dim[a.rank - 2], cols = b.dim[b.rank - 1];
     PH_TRY(check_zero(g, n, 2, rows, err));
     PH_TRY(check_zero(g, n, 3, cols, err));
     a.rank -= 2;
     b.rank -= 2;
-    PH_TRY(ph_broadcast(&a, &b, &y, err));
+    PH_TRY(ph_broadcast(g, &a, &b, &y, err));
     y.dim[y.rank++] = rows;
     y.dim[y.rank++] = cols;
     ph_infer_set(&out[0], PH_I32, &y);

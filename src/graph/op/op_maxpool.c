@@ -18,7 +18,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 0, PH_F32, -1, err));
     PH_TRY(ph_want_int(n, "storage_order", 0, err));
     ph_shape y = ph_in(g, n, 0)->shape;
-    PH_TRY(ph_window_sides(n, &y, sides, &dims, err));
+    PH_TRY(ph_window_sides(g, n, &y, sides, &dims, err));
     PH_TRY(ph_window_of(n, dims, sides, NULL, &w, err));
     for (int i = 0; i < dims; i++) y.dim[2 + i] = ph_dim_of(w.out[PH_WINDOW_DIMS - dims + i]);
     ph_infer_set(&out[0], PH_F32, &y);

@@ -34,12 +34,14 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     pick = &ph_in(g, n, 1)->shape;
     if (x->rank < 1 || !ph_dim_is_fixed(x->dim[x->rank - 1]) || x->dim[x->rank - 1].mul < 1 ||
         x->dim[x->rank - 1].mul > PH_GATES_MAX || !is_of_tokens(pick, x))
-        return ph_disagree(
-            x, pick, "ModalGate wants logits [.., M] of 1 to 4096 modalities, and one of them a token", err);
+        return ph_disagree(g, x, pick,
+                           "ModalGate wants logits [.., M] of 1 to 4096 modalities, and one of them a token",
+                           err);
     if (ph_in(g, n, 2)) {
         PH_TRY(ph_want(g, n, 2, PH_F32, 1, err));
         if (!ph_dim_same(ph_in(g, n, 2)->shape.dim[0], x->dim[x->rank - 1]))
-            return ph_disagree(x, &ph_in(g, n, 2)->shape, "ModalGate wants a latency of each modality", err);
+            return ph_disagree(g, x, &ph_in(g, n, 2)->shape, "ModalGate wants a latency of each modality",
+                               err);
     }
     double lambda = ph_node_float(n, "lambda", 1);
     if (!isfinite(lambda) || lambda < 0)

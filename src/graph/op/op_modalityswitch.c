@@ -21,15 +21,16 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     int             lead = x->rank - 1;
     if (lead < 0 ||
         (pick->rank != lead && !(pick->rank == x->rank && ph_dim_same(pick->dim[lead], ph_dim_of(1)))))
-        return ph_disagree(pick, x, "ModalitySwitch wants one modality for each row of its branches", err);
+        return ph_disagree(g, pick, x, "ModalitySwitch wants one modality for each row of its branches", err);
     for (int i = 0; i < lead; i++)
         if (!ph_dim_same(pick->dim[i], x->dim[i]))
-            return ph_disagree(pick, x, "ModalitySwitch wants one modality for each row of its branches",
+            return ph_disagree(g, pick, x, "ModalitySwitch wants one modality for each row of its branches",
                                err);
     for (int i = 2; i < n->n_in; i++) {
         PH_TRY(ph_want(g, n, i, PH_F32, -1, err));
         if (!ph_shape_same(&ph_in(g, n, i)->shape, x))
-            return ph_disagree(x, &ph_in(g, n, i)->shape, "ModalitySwitch wants branches of one shape", err);
+            return ph_disagree(g, x, &ph_in(g, n, i)->shape, "ModalitySwitch wants branches of one shape",
+                               err);
     }
     ph_infer_set(&out[0], PH_F32, x);
     return PH_OK;

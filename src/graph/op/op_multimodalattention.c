@@ -44,8 +44,8 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         const ph_shape *x = &ph_in(g, n, PH_COUPLE_X + i)->shape;
         if (!ph_dim_same(x->dim[2], ph_dim_of(c.k)) ||
             !ph_dim_same(x->dim[0], ph_in(g, n, PH_COUPLE_X)->shape.dim[0]))
-            return ph_disagree(x, &ph_in(g, n, 0)->shape, "MultiModalAttention wants x[B, T, K] and W[N, K]",
-                               err);
+            return ph_disagree(g, x, &ph_in(g, n, 0)->shape,
+                               "MultiModalAttention wants x[B, T, K] and W[N, K]", err);
     }
     double scale = ph_node_float(n, "scale", 1);
     if (!isfinite(scale)) return PH_FAIL(err, PH_EMISMATCH, "MultiModalAttention: scale is %g", scale);

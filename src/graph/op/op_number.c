@@ -59,7 +59,7 @@ ph_rc ph_infer_compare(const ph_graph *g, const ph_node *n, ph_value *out, ph_er
     ph_shape y;
     PH_TRY(ph_want_number(g, n, 0, err));
     PH_TRY(ph_want(g, n, 1, ph_in(g, n, 0)->dtype, -1, err));
-    PH_TRY(ph_broadcast(&ph_in(g, n, 0)->shape, &ph_in(g, n, 1)->shape, &y, err));
+    PH_TRY(ph_broadcast(g, &ph_in(g, n, 0)->shape, &ph_in(g, n, 1)->shape, &y, err));
     ph_infer_set(&out[0], PH_BOOL, &y);
     return PH_OK;
 }
@@ -95,7 +95,7 @@ ph_rc ph_infer_many(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *
     for (int i = 0; i < n->n_in; i++) {
         PH_TRY(ph_want_number(g, n, i, err));
         PH_TRY(ph_want(g, n, i, ph_in(g, n, 0)->dtype, -1, err));
-        PH_TRY(ph_broadcast(&y, &ph_in(g, n, i)->shape, &y, err));
+        PH_TRY(ph_broadcast(g, &y, &ph_in(g, n, i)->shape, &y, err));
     }
     ph_infer_set(&out[0], ph_in(g, n, 0)->dtype, &y);
     return PH_OK;

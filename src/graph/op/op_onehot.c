@@ -24,8 +24,8 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 2, values->dtype, 1, err));
     PH_TRY(read(g, n, x->shape.rank, &depth, &axis, err));
     if (x->shape.rank == PH_RANK_MAX || !ph_dim_same(values->shape.dim[0], ph_dim_of(2)))
-        return ph_disagree(&x->shape, &values->shape, "OneHot wants two values, and room for one more axis",
-                           err);
+        return ph_disagree(g, &x->shape, &values->shape,
+                           "OneHot wants two values, and room for one more axis", err);
     y.rank = x->shape.rank + 1;
     for (int i = 0; i < y.rank; i++)
         y.dim[i] = i == axis ? ph_dim_of(depth) : x->shape.dim[i < axis ? i : i - 1];

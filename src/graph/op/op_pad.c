@@ -48,7 +48,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     if (ph_in(g, n, 2)) {
         PH_TRY(ph_want(g, n, 2, x->dtype, -1, err));
         if (ph_shape_count(&ph_in(g, n, 2)->shape, NULL, &count, NULL) || count != 1)
-            return ph_disagree(&y, &ph_in(g, n, 2)->shape, "Pad wants a single number as its value", err);
+            return ph_disagree(g, &y, &ph_in(g, n, 2)->shape, "Pad wants a single number as its value", err);
     }
     for (int i = 0; i < y.rank; i++)
         if (!ph_dim_add(y.dim[i], ph_dim_of(f.begin[i] + f.end[i]), &y.dim[i]) ||

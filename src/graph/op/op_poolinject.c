@@ -37,19 +37,19 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     v = &ph_in(g, n, 1)->shape;
     if (h->rank < 1 || v->rank < 2 || !ph_dim_is_fixed(h->dim[h->rank - 1]) ||
         !ph_dim_same(h->dim[h->rank - 1], v->dim[v->rank - 1]))
-        return ph_disagree(h, v, "PoolInject wants h[.., d] and v[.., d] of one plain width", err);
+        return ph_disagree(g, h, v, "PoolInject wants h[.., d] and v[.., d] of one plain width", err);
     for (int i = 2; i < 4; i++) {
         if (i == 3 && !ph_in(g, n, i)) continue;
         PH_TRY(ph_want(g, n, i, PH_F32, 1, err));
         if (!ph_dim_same(ph_in(g, n, i)->shape.dim[0], h->dim[h->rank - 1]))
-            return ph_disagree(h, &ph_in(g, n, i)->shape,
+            return ph_disagree(g, h, &ph_in(g, n, i)->shape,
                                "PoolInject wants a scale and a bias of the last dimension", err);
     }
     if (ph_in(g, n, 4)) {
         ph_shape wanted = ph_shape_of(2, h->dim[0], ph_dim_of(2));
         PH_TRY(ph_want(g, n, 4, PH_I32, 2, err));
         if (h->rank != 2 || !ph_shape_same(&ph_in(g, n, 4)->shape, &wanted))
-            return ph_disagree(h, &ph_in(g, n, 4)->shape,
+            return ph_disagree(g, h, &ph_in(g, n, 4)->shape,
                                "PoolInject wants begin and end of each row of h[R, d]", err);
     }
     PH_TRY(check_numbers(n, err));

@@ -11,7 +11,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 0, PH_F32, -1, err));
     PH_TRY(ph_infer_binary(g, n, out, err));
     if (!ph_shape_same(&out[0].shape, &ph_in(g, n, 0)->shape))
-        return ph_disagree(&ph_in(g, n, 0)->shape, &ph_in(g, n, 1)->shape,
+        return ph_disagree(g, &ph_in(g, n, 0)->shape, &ph_in(g, n, 1)->shape,
                            "the slope of PRelu is wider than x", err);
     return PH_OK;
 }

@@ -20,14 +20,14 @@ ph_rc ph_scales_check(const ph_graph *g, const ph_node *n, ph_dtype zero_type, p
         int     both_one = !ph_shape_count(s, NULL, &a, NULL) && a == 1 &&
                        !ph_shape_count(&ph_in(g, n, 2)->shape, NULL, &b, NULL) && b == 1;
         if (!both_one && !ph_shape_same(&ph_in(g, n, 2)->shape, s))
-            return ph_disagree(s, &ph_in(g, n, 2)->shape, "a scale and a zero point must have one shape",
+            return ph_disagree(g, s, &ph_in(g, n, 2)->shape, "a scale and a zero point must have one shape",
                                err);
     }
     if (!ph_shape_count(s, NULL, &one, NULL) && one == 1 && s->rank < 2) return PH_OK;
     PH_TRY(ph_axis(ph_node_int(n, "axis", 1), x->rank, &axis, err));
     if (!block) {
         if (s->rank != 1 || !ph_dim_same(s->dim[0], x->dim[axis]))
-            return ph_disagree(x, s, "a scale is one number, or one along the axis", err);
+            return ph_disagree(g, x, s, "a scale is one number, or one along the axis", err);
         return PH_OK;
     }
     int fits = s->rank == x->rank && block > 0;
@@ -35,7 +35,7 @@ ph_rc ph_scales_check(const ph_graph *g, const ph_node *n, ph_dtype zero_type, p
         fits = i == axis ? ph_dim_is_fixed(x->dim[i]) && ph_dim_is_fixed(s->dim[i]) &&
                                s->dim[i].mul == x->dim[i].mul / block + (x->dim[i].mul % block != 0)
                          : ph_dim_same(s->dim[i], x->dim[i]);
-    return fits ? PH_OK : ph_disagree(x, s, "scales of blocks must cover x along the axis", err);
+    return fits ? PH_OK : ph_disagree(g, x, s, "scales of blocks must cover x along the axis", err);
 }
 
 ph_rc ph_scales_open(ph_scales *s, const ph_node *n, const ph_array *in, const ph_eval *e, ph_err *err) {

@@ -65,8 +65,8 @@ static ph_rc want_shape(const ph_graph *g, const ph_node *n, int i, ph_shape wan
     if (!ph_in(g, n, i)) return PH_OK;
     PH_TRY(ph_want(g, n, i, PH_F32, want.rank, err));
     if (ph_shape_same(&ph_in(g, n, i)->shape, &want)) return PH_OK;
-    return ph_disagree(&ph_in(g, n, i)->shape, &want, "a weight or state of a recurrent operator, and wanted",
-                       err);
+    return ph_disagree(g, &ph_in(g, n, i)->shape, &want,
+                       "a weight or state of a recurrent operator, and wanted", err);
 }
 
 ph_rc ph_rnn_infer(const ph_graph *g, const ph_node *n, ph_value *out, const ph_rnn_kind *kind, ph_err *err) {
@@ -90,7 +90,7 @@ ph_rc ph_rnn_infer(const ph_graph *g, const ph_node *n, ph_value *out, const ph_
     if (ph_in(g, n, 4)) {
         PH_TRY(ph_want(g, n, 4, PH_I32, 1, err));
         if (!ph_dim_same(ph_in(g, n, 4)->shape.dim[0], b))
-            return ph_disagree(x, &ph_in(g, n, 4)->shape, "sequence_lens wants one a sequence", err);
+            return ph_disagree(g, x, &ph_in(g, n, 4)->shape, "sequence_lens wants one a sequence", err);
     }
     PH_TRY(want_shape(g, n, 5, state, err));
     if (kind->has_cell) {

@@ -79,11 +79,12 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(read_target(g, n, &t, err));
     PH_TRY(start_shape(&t, &x->shape, &y, err));
     if (!products(&t, &x->shape, &have, &want))
-        return ph_disagree(&x->shape, &y, "Reshape cannot reckon their sizes; copy dimensions with 0", err);
+        return ph_disagree(g, &x->shape, &y, "Reshape cannot reckon their sizes; copy dimensions with 0",
+                           err);
     if (t.open < 0 && !ph_dim_same(have, want))
-        return ph_disagree(&x->shape, &y, "Reshape keeps the count", err);
+        return ph_disagree(g, &x->shape, &y, "Reshape keeps the count", err);
     if (t.open >= 0 && !ph_dim_div(have, want, &y.dim[t.open]))
-        return ph_disagree(&x->shape, &y, "Reshape cannot infer its -1", err);
+        return ph_disagree(g, &x->shape, &y, "Reshape cannot infer its -1", err);
     ph_infer_set(&out[0], x->dtype, &y);
     return PH_OK;
 }

@@ -21,8 +21,8 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 1, PH_I64, 1, err));
     PH_TRY(axes_of(n, &time, &batch, err));
     if (x->shape.rank < 2 || !ph_dim_same(x->shape.dim[batch], ph_in(g, n, 1)->shape.dim[0]))
-        return ph_disagree(&x->shape, &ph_in(g, n, 1)->shape, "ReverseSequence wants one length a sequence",
-                           err);
+        return ph_disagree(g, &x->shape, &ph_in(g, n, 1)->shape,
+                           "ReverseSequence wants one length a sequence", err);
     ph_infer_set(&out[0], x->dtype, &x->shape);
     return PH_OK;
 }

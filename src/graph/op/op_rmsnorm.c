@@ -16,7 +16,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         return PH_FAIL(err, PH_EUNSUP, "RMSNormalization: axis %d is not the last", axis);
     PH_TRY(ph_want_int(n, "stash_type", 1, err));
     if (!ph_dim_same(scale->dim[0], x->dim[axis]))
-        return ph_disagree(x, scale, "RMSNormalization wants a scale of the last dimension", err);
+        return ph_disagree(g, x, scale, "RMSNormalization wants a scale of the last dimension", err);
     return PH_OK;
 }
 

@@ -41,7 +41,7 @@ static ph_rc check_caches(const ph_graph *g, const ph_node *n, const form *f, ph
         PH_TRY(ph_want_index(g, n, 3, err));
         want = ph_shape_of(2, x->dim[0], x->dim[x->rank == 4 ? 2 : 1]);
         if (x->rank == 2 || !ph_shape_same(p, &want))
-            return ph_disagree(x, p, "RotaryEmbedding wants positions [B, T]", err);
+            return ph_disagree(g, x, p, "RotaryEmbedding wants positions [B, T]", err);
         want = ph_shape_of(2, c->rank ? c->dim[0] : ph_dim_of(0), ph_dim_of(f->half));
     } else if (x->rank == 2) {
         want = ph_shape_of(2, x->dim[0], ph_dim_of(f->half));
@@ -51,7 +51,7 @@ static ph_rc check_caches(const ph_graph *g, const ph_node *n, const form *f, ph
     for (int i = 1; i <= 2; i++) {
         PH_TRY(ph_want(g, n, i, PH_F32, -1, err));
         if (!ph_shape_same(&ph_in(g, n, i)->shape, &want))
-            return ph_disagree(&ph_in(g, n, i)->shape, &want, "cos or sin of RotaryEmbedding, and wanted",
+            return ph_disagree(g, &ph_in(g, n, i)->shape, &want, "cos or sin of RotaryEmbedding, and wanted",
                                err);
     }
     return PH_OK;

@@ -18,8 +18,8 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         return PH_FAIL(err, PH_EUNSUP, "ScatterElements: reduction \"%.32s\"",
                        ph_node_text(n, "reduction", ""));
     if (!ph_shape_same(&index->shape, &ph_in(g, n, 2)->shape))
-        return ph_disagree(&index->shape, &ph_in(g, n, 2)->shape, "ScatterElements wants an update an index",
-                           err);
+        return ph_disagree(g, &index->shape, &ph_in(g, n, 2)->shape,
+                           "ScatterElements wants an update an index", err);
     ph_infer_set(&out[0], data->dtype, &data->shape);
     return PH_OK;
 }

@@ -23,14 +23,15 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
                        ph_node_text(n, "reduction", "none"));
     if (!index->rank || !ph_dim_is_fixed(index->dim[index->rank - 1]) ||
         index->dim[index->rank - 1].mul > d->rank)
-        return ph_disagree(d, index, "ScatterND wants indices [.., k], k at most the rank of the data", err);
+        return ph_disagree(g, d, index, "ScatterND wants indices [.., k], k at most the rank of the data",
+                           err);
     int k = (int)index->dim[index->rank - 1].mul;
     if (index->rank - 1 + d->rank - k > PH_RANK_MAX)
-        return ph_disagree(d, index, "ScatterND's updates would have more than 8 dimensions", err);
+        return ph_disagree(g, d, index, "ScatterND's updates would have more than 8 dimensions", err);
     for (int i = 0; i + 1 < index->rank; i++) want.dim[want.rank++] = index->dim[i];
     for (int i = k; i < d->rank; i++) want.dim[want.rank++] = d->dim[i];
     if (!ph_shape_same(&want, updates))
-        return ph_disagree(updates, &want, "updates of ScatterND, and wanted", err);
+        return ph_disagree(g, updates, &want, "updates of ScatterND, and wanted", err);
     ph_infer_set(&out[0], data->dtype, d);
     return PH_OK;
 }

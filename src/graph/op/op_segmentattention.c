@@ -48,13 +48,13 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         PH_TRY(ph_want(g, n, i, PH_F32, 2, err));
         s[i] = &ph_in(g, n, i)->shape;
         if (!ph_dim_is_fixed(s[i]->dim[1]) || !ph_dim_same(s[i]->dim[0], s[0]->dim[0]))
-            return ph_disagree(s[0], s[i], "SegmentAttention wants as many rows, of plain width", err);
+            return ph_disagree(g, s[0], s[i], "SegmentAttention wants as many rows, of plain width", err);
         width[i] = s[i]->dim[1].mul;
     }
     PH_TRY(ph_want(g, n, 3, PH_I32, 2, err));
     ph_shape wanted = ph_shape_of(2, s[0]->dim[0], ph_dim_of(2));
     if (!ph_shape_same(&ph_in(g, n, 3)->shape, &wanted))
-        return ph_disagree(&ph_in(g, n, 3)->shape, &wanted,
+        return ph_disagree(g, &ph_in(g, n, 3)->shape, &wanted,
                            "SegmentAttention wants begin and end of each row", err);
     PH_TRY(form_of(n, width, &f, err));
     wanted.dim[1] = ph_dim_of(f.heads * f.dv);

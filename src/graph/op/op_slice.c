@@ -130,11 +130,11 @@ static int is_known(const cuts *c, int d, ph_dim dim) {
     return ph_dim_is_fixed(dim) && ph_dim_is_fixed(c->start[d]) && ph_dim_is_fixed(c->end[d]);
 }
 
-static ph_rc refuse_cut(const cuts *c, int d, ph_dim dim, ph_err *err) {
+static ph_rc refuse_cut(const ph_graph *g, const cuts *c, int d, ph_dim dim, ph_err *err) {
     char from[64], to[64], of[64];
-    ph_dim_print(c->start[d], from, sizeof from);
-    ph_dim_print(c->end[d], to, sizeof to);
-    ph_dim_print(dim, of, sizeof of);
+    ph_graph_dim_print(g, c->start[d], from, sizeof from);
+    ph_graph_dim_print(g, c->end[d], to, sizeof to);
+    ph_graph_dim_print(g, dim, of, sizeof of);
     return PH_FAIL(err, PH_EUNSUP, "Slice: %s to %s step %" PRId64 " of a symbolic dimension %s", from, to,
                    c->step[d], of);
 }
@@ -152,7 +152,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
             cut_known(&c, d, y.dim[d].mul, &start, &length);
             y.dim[d] = ph_dim_of(length);
         } else if (!cut_symbolic(&c, d, y.dim[d], &y.dim[d])) {
-            return refuse_cut(&c, d, y.dim[d], err);
+            return refuse_cut(g, &c, d, y.dim[d], err);
         }
     }
     ph_infer_set(&out[0], x->dtype, &y);

@@ -26,15 +26,15 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
         PH_TRY(ph_want(g, n, i, PH_F32, 4, err));
         s[i] = &ph_in(g, n, i)->shape;
         if (!ph_dim_same(s[i]->dim[0], s[0]->dim[0]) || !ph_dim_same(s[i]->dim[1], s[0]->dim[1]))
-            return ph_disagree(s[0], s[i], "SparseAttention wants as many batches and heads", err);
+            return ph_disagree(g, s[0], s[i], "SparseAttention wants as many batches and heads", err);
         if (!ph_dim_is_fixed(s[i]->dim[2]) || !ph_dim_is_fixed(s[i]->dim[3]))
             return PH_FAIL(err, PH_EUNSUP,
                            "SparseAttention: the mask is for plain numbers of queries and keys");
     }
     if (!ph_dim_same(s[0]->dim[3], s[1]->dim[2]) || s[0]->dim[3].mul < 1)
-        return ph_disagree(s[0], s[1], "SparseAttention wants q[.., T, D] and kt[.., D, S]", err);
+        return ph_disagree(g, s[0], s[1], "SparseAttention wants q[.., T, D] and kt[.., D, S]", err);
     if (!ph_dim_same(s[1]->dim[3], s[2]->dim[2]))
-        return ph_disagree(s[1], s[2], "SparseAttention wants kt[.., D, S] and v[.., S, Dv]", err);
+        return ph_disagree(g, s[1], s[2], "SparseAttention wants kt[.., D, S] and v[.., S, Dv]", err);
     if (!isfinite(ph_node_float(n, "scale", 1)))
         return PH_FAIL(err, PH_EMISMATCH, "SparseAttention: scale is %g", ph_node_float(n, "scale", 1));
     PH_TRY(ph_blocks_of(g, n, s[0]->dim[2].mul, s[1]->dim[3].mul, &blocks, err));

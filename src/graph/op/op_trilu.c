@@ -13,7 +13,7 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     if (ph_in(g, n, 1)) {
         PH_TRY(ph_want_index(g, n, 1, err));
         if (ph_shape_count(&ph_in(g, n, 1)->shape, NULL, &count, NULL) || count != 1)
-            return ph_disagree(&x->shape, &ph_in(g, n, 1)->shape, "Trilu wants a single number k", err);
+            return ph_disagree(g, &x->shape, &ph_in(g, n, 1)->shape, "Trilu wants a single number k", err);
     }
     ph_infer_set(&out[0], x->dtype, &x->shape);
     return PH_OK;

@@ -9,8 +9,8 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     PH_TRY(ph_want(g, n, 0, PH_BOOL, -1, err));
     PH_TRY(ph_want(g, n, 1, a->dtype, -1, err));
     PH_TRY(ph_want(g, n, 2, a->dtype, -1, err));
-    PH_TRY(ph_broadcast(&a->shape, &ph_in(g, n, 2)->shape, &y, err));
-    PH_TRY(ph_broadcast(&y, &ph_in(g, n, 0)->shape, &y, err));
+    PH_TRY(ph_broadcast(g, &a->shape, &ph_in(g, n, 2)->shape, &y, err));
+    PH_TRY(ph_broadcast(g, &y, &ph_in(g, n, 0)->shape, &y, err));
     ph_infer_set(&out[0], a->dtype, &y);
     return PH_OK;
 }

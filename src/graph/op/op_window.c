@@ -23,13 +23,14 @@ ph_rc ph_window_list(const ph_node *n, const char *name, int count, int64_t low,
     return PH_OK;
 }
 
-ph_rc ph_window_sides(const ph_node *n, const ph_shape *s, int64_t out[3], int *dims, ph_err *err) {
+ph_rc ph_window_sides(const ph_graph *g, const ph_node *n, const ph_shape *s, int64_t out[3], int *dims,
+                      ph_err *err) {
     *dims = s->rank - 2;
     if (s->rank < 3 || s->rank > 5)
         return PH_FAIL(err, PH_EMISMATCH, "%s: an array of rank %d; 3 to 5 are done", n->op->name, s->rank);
     for (int i = 0; i < *dims; i++) {
         char text[128];
-        ph_shape_print(s, text, sizeof text);
+        ph_graph_shape_print(g, s, text, sizeof text);
         if (!ph_dim_is_fixed(s->dim[2 + i]))
             return PH_FAIL(err, PH_EUNSUP, "%s: %s has sides that are no plain numbers", n->op->name, text);
         out[i] = s->dim[2 + i].mul;

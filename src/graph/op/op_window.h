@@ -23,7 +23,8 @@ ph_rc ph_window_of(const ph_node *n, int dims, const int64_t *in, const int64_t 
                    ph_err *err);
 /* The sizes of a shape from dimension 2 on, as plain numbers.  Errors: PH_EUNSUP symbols; PH_EMISMATCH a rank
  * outside 3..5. */
-ph_rc ph_window_sides(const ph_node *n, const ph_shape *s, int64_t out[3], int *dims, ph_err *err);
+ph_rc ph_window_sides(const ph_graph *g, const ph_node *n, const ph_shape *s, int64_t out[3], int *dims,
+                      ph_err *err);
 /* Numbers of an attribute list, or `otherwise` for all.  Errors: PH_EMISMATCH another count; PH_ELIMIT a
  * number outside low..2^24. */
 ph_rc ph_window_list(const ph_node *n, const char *name, int count, int64_t low, int64_t otherwise,

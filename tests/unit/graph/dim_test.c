@@ -70,6 +70,25 @@ void test_dim_print(void) {
     CHECK(ph_shape_of(9).rank == -1 && ph_shape_of(-1).rank == -1);
 }
 
+/* In messages about a file's graph: by its names, which do not stand side by side as letters do. */
+void test_dim_names(void) {
+    ph_graph g = {.symbol = {[PH_SYM_R] = "past", [PH_SYM_N] = "past + 1", [PH_SYM_I] = "x[0]"}}, none = {0};
+    char     text[64];
+    ph_dim   d = GH_D(1), e = d;
+    CHECK(ph_dim_mul(GH_S(R), GH_D(4), &d) && ph_dim_mul(GH_S(N), GH_S(I), &e));
+    ph_shape s = ph_shape_of(4, d, e, GH_S(A), GH_D(64));
+    ph_graph_shape_print(&g, &s, text, sizeof text);
+    CHECK_SAY(!strcmp(text, "[4*past, x[0]*'past + 1', A, 64]"), "%s", text);
+    ph_graph_shape_print(&none, &s, text, sizeof text);
+    CHECK_SAY(!strcmp(text, "[4R, IN, A, 64]"), "%s", text);
+    CHECK(ph_dim_mul(GH_S(R), GH_S(R), &d) && ph_dim_add(d, GH_D(-5), &d));
+    ph_graph_dim_print(&g, d, text, sizeof text);
+    CHECK_SAY(!strcmp(text, "past^2-5"), "%s", text);
+    CHECK(ph_dim_div(GH_S(R), GH_D(2), &d) && ph_dim_add(d, GH_D(3), &d));
+    ph_graph_dim_print(&g, d, text, 6);
+    CHECK_SAY(!strcmp(text, "3+pas"), "%s", text);
+}
+
 void test_shape_count(void) {
     ph_syms  syms = {{3, 0, 0, 2, 0}};
     int64_t  n;

@@ -336,7 +336,8 @@ void test_onnx_given(void) {
     om_number(&n, "axis", 1), om_sub(&g, 1, &n);
     n = om_node("Add", "", "all,mask", "y"), om_sub(&g, 1, &n);
     om_bytes m = om_model(&g, 17);
-    refuse(&m, PH_EMISMATCH, "cannot add these dimensions");
+    refuse(&m, PH_EMISMATCH,
+           "shapes [batch, past_length, 4] and [batch, length, 4]: Concat cannot add these dimensions");
     static const struct {
         const char *list, *want;
     } rows[] = {{NULL, "[1, 1, 4]"},
@@ -354,6 +355,48 @@ void test_onnx_given(void) {
         done(&k);
         ph_onnx_close(&file);
     }
+}
+
+/* The names of its axes, apart by " | "; where the import stopped. */
+static void expect_axes(const om_import *i, const char *stopped, const char *want) {
+    ph_onnx_axis axis[PH_ONNX_AXES_MAX];
+    char         name[PH_ONNX_AXIS_NAME], text[400] = "";
+    size_t       n = ph_onnx_axes_of(&i->m, &i->g, axis, PH_ONNX_AXES_MAX), at = 0;
+    for (size_t k = 0; k < n; k++)
+        at += (size_t)snprintf(text + at, sizeof text - at, k ? " | %.80s" : "%.80s",
+                               ph_onnx_axis_name(&axis[k], name));
+    CHECK_SAY(!strcmp(text, want), "axes %s, wanted %s", text, want);
+    const char *label = i->g.stopped ? ph_onnx_node_label(i->g.stopped) : "";
+    CHECK_SAY(!strcmp(label, stopped), "stopped at '%s', wanted '%s'", label, stopped);
+}
+
+/* Axes are the inputs' own, imported or not; of a sum that no symbol was made for, its terms. */
+void test_onnx_axes(void) {
+    om_bytes g = {.n = 0}, n = om_node("Concat", "", "past,new", "all");
+    om_value(&g, 11, "past", 1, "batch,past_length,4"), om_value(&g, 11, "new", 1, "batch,?,4");
+    om_value(&g, 11, "mask", 1, "batch,2 + past_length+length,1"), om_value(&g, 12, "all", 1, "");
+    om_number(&n, "axis", 1), om_sub(&g, 1, &n);
+    om_bytes  m = om_model(&g, 17);
+    om_import i = import_given(&m, NULL, 0);
+    CHECK(i.rc == PH_EMISMATCH && !i.g.graph);
+    expect_axes(&i, "all", "batch | past_length | new[1] | length");
+    ph_onnx_given given[3];
+    const char   *list = "new[1]=3,length=2,batch=5";
+    CHECK(ph_onnx_given_of(&i.m, list, given, 3) == 3 && given[0].dim[0] == 5 && given[0].dim[1] == 0);
+    CHECK(given[1].dim[1] == 3 && given[2].dim[1] == 4);
+    om_import k = import_given(&m, given, 3);
+    CHECK(!k.rc);
+    expect_axes(&k, "", "batch | past_length | new[1] | length");
+    done(&k), done(&i);
+    ph_onnx_axis axis = {"past_length = 7", 11, -1};
+    int64_t      size = -1;
+    CHECK(ph_onnx_axis_size(&axis, "past=7") == 0 && ph_onnx_axis_size(&axis, "past_length=7") == 7);
+    CHECK(ph_onnx_axis_size(&axis, NULL) == 0 && !ph_onnx_axis_listed(&axis, "past=7", &size) && size == -1);
+    CHECK(ph_onnx_axes_of(&i.m, &i.g, NULL, 0) == 0);
+    m = one_node(om_node("Neg", "", "x", "y"), 17, "past + 1,?,3", 1);
+    i = import_given(&m, NULL, 0);
+    expect_axes(&i, "", "past + 1 | x[1]");
+    done(&i);
 }
 
 /* x [n]: Shape, then "op a b out;..", whose last out is `e`, then ConstantOfShape(e) to y. */
