@@ -316,7 +316,8 @@ static void spread(int in, int kernel, int stride, int dilation, int pad) {
             int o = i * stride + j * dilation - pad;
             if (o >= 0 && o < n) want[o] += x[i] * k[j];
         }
-    CHECK(n > 0 && !ph_graph_open(&g, "spread", &err));
+    CHECK(n > 0);
+    CHECK(!ph_graph_open(&g, "spread", &err));
     int64_t strides[] = {stride}, dilations[] = {dilation}, pads[] = {pad, pad};
     int     xv = ph_graph_input(g, "x", PH_F32, ph_shape_of(3, GH_D(1), GH_D(1), GH_D(in)));
     int     kv = ph_graph_constant(g, "k", PH_F32, ph_shape_of(3, GH_D(1), GH_D(1), GH_D(kernel)), k);
