@@ -14,8 +14,6 @@
 
 /* ---- what attention units share ---- */
 
-enum { QUERIES_TILE = 12 }; /* whole tiles of kernels */
-
 size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
     return (ph_whole_lines(n * d) + ph_whole_lines(n * dv) + 4 * ph_whole_lines(n) +
             (n + keys) * PH_ATTEND_KEYS) *
@@ -24,10 +22,7 @@ size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
 
 size_t ph_query_share(size_t all, size_t keys, size_t d, size_t dv) {
     size_t cost = (keys + 1) * (d + dv), most = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
-    if (most > PH_QUERIES_MAX) most = PH_QUERIES_MAX;
-    size_t units = (all + most - 1) / most, even = units ? (all + units - 1) / units : 1;
-    size_t whole = (even + QUERIES_TILE - 1) / QUERIES_TILE * QUERIES_TILE;
-    return whole <= most ? whole : even;
+    return ph_native_share(all, most < PH_QUERIES_MAX ? most : PH_QUERIES_MAX);
 }
 
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {

@@ -31,7 +31,6 @@ enum {
     GROUP_REACH =
         24, /* nodes from the first Linear to the last of a group: later ones would only hold memory */
     ROWS_MAX = 128, /* rows of a unit: enough to pay for unpacking a row of weights */
-    ROWS_TILE = 12, /* whole tiles of kernels */
     COLS_MIN = 8,
     COLS16_MIN = 16, /* the same by integers: what goes together there */
     MANY_ROWS = 16,  /* from here on a unit's columns share its rows */
@@ -428,15 +427,6 @@ static size_t row_block_of(const fused *f, size_t rows) {
     return block ? block : 1;
 }
 
-/* Blocks of a run alike, in whole tiles where that is not more than one may have: a last one of a few rows
- * would read all weights for little. */
-static size_t even_block(const fused *f, size_t rows) {
-    size_t most = row_block_of(f, rows), blocks = most ? (rows + most - 1) / most : 0;
-    if (blocks < 2) return most;
-    size_t even = (rows + blocks - 1) / blocks, whole = (even + ROWS_TILE - 1) / ROWS_TILE * ROWS_TILE;
-    return whole <= most ? whole : even;
-}
-
 /* Floats of one block of results; of few rows it is wide. */
 static size_t temp_floats(const fused *f, size_t rows) {
     size_t block = f->n_dots ? ROWS_MAX : row_block_of(f, rows);
@@ -478,7 +468,8 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     f->turn = 0;
     for (int i = 0; i < f->n_sources; i++)
         f->turn += f->source[i].rows = (size_t)ph_native_dim(p, p->size, f->source[i].value, 1);
-    f->row_block = even_block(f, f->rows);
+    /* A last block of a few rows would read all weights for little. */
+    f->row_block = ph_native_share(f->rows, row_block_of(f, f->rows));
     for (int i = 0; i < f->n_parts; i++) cols += f->part[i].cols;
     size_t row_blocks = (f->rows + f->row_block - 1) / f->row_block;
     size_t grain = f->n_dots ? COLS16_MIN : COLS_MIN;

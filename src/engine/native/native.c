@@ -100,3 +100,12 @@ const ph_engine_def ph_engine_native = {
     .reset = ph_native_reset,
     .close_program = ph_native_close,
 };
+
+enum { TILE = 12 }; /* rows: whole tiles of kernels */
+
+size_t ph_native_share(size_t all, size_t most) {
+    size_t units = (all + most - 1) / most;
+    if (units < 2) return all ? all : 1;
+    size_t even = (all + units - 1) / units, whole = (even + TILE - 1) / TILE * TILE;
+    return whole <= most ? whole : even;
+}

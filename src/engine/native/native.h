@@ -213,6 +213,9 @@ typedef struct ph_spin {
 } ph_spin;
 int     ph_spin_can(const ph_graph *g, int node); /* a RotaryEmbedding of rows */
 ph_spin ph_spin_of(const ph_graph *g, int node);
+/* `all` rows or queries in as few units as `most` a unit allow: what one has at most, that they are alike, in
+ * whole tiles of kernels where that is not more than `most`. */
+size_t ph_native_share(size_t all, size_t most);
 /* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
  * and keys of `keys` elements by channel. */
 enum { PH_QUERIES_MAX = 96 };
