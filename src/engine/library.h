@@ -24,6 +24,13 @@ typedef struct ph_library {
     const char *renamed;   /* what to do where the variable says which, and that is none; NULL: remedy */
 } ph_library;
 
+/* Of an engine's library that `make NAME` unpacks into a folder of that name. */
+#define PH_LIBRARY_MADE(name, where)                                                                         \
+    .variable = where, .folder = name,                                                                       \
+    .remedy = "`make " name "` unpacks one (and `make install` again for an installed pinhole); "            \
+              "or name one in " where,                                                                       \
+    .renamed = "unset " where ", or name another in it; `make " name "` unpacks one"
+
 /* Which library would be taken: a path, or a name that the system's loader knows.
  * Errors: PH_EMACHINE none is here, or not where the variable says; the message says what to do. */
 ph_rc ph_library_find(const ph_library *l, char path[PH_LIBRARY_PATH], ph_err *err);

@@ -14,15 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const ph_library library = {
-    .what = "OpenVINO",
-    .variable = "PINHOLE_OPENVINO",
-    .folder = "openvino",
-    .file = "libopenvino_c.so",
-    .system = {"libopenvino_c.so"},
-    .remedy = "`make openvino` unpacks one (and `make install` again for an installed pinhole); "
-              "or name one in PINHOLE_OPENVINO",
-    .renamed = "unset PINHOLE_OPENVINO, or name another in it; `make openvino` unpacks one"};
+static const ph_library library = {.what = "OpenVINO",
+                                   PH_LIBRARY_MADE("openvino", "PINHOLE_OPENVINO"),
+                                   .file = "libopenvino_c.so",
+                                   .system = {"libopenvino_c.so"}};
 
 /* ---- a library that was opened ---- */
 

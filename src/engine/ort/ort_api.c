@@ -9,15 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const ph_library library = {
-    .what = "ONNX Runtime",
-    .variable = "PINHOLE_ORT",
-    .folder = "ort",
-    .file = "libonnxruntime.so",
-    .system = {"libonnxruntime.so.1", "libonnxruntime.so"},
-    .remedy = "`make ort` unpacks one (and `make install` again for an installed pinhole); "
-              "or name one in PINHOLE_ORT",
-    .renamed = "unset PINHOLE_ORT, or name another in it; `make ort` unpacks one"};
+static const ph_library library = {.what = "ONNX Runtime",
+                                   PH_LIBRARY_MADE("ort", "PINHOLE_ORT"),
+                                   .file = "libonnxruntime.so",
+                                   .system = {"libonnxruntime.so.1", "libonnxruntime.so"}};
 
 /* What OrtGetApiBase gives. */
 typedef struct ort_base {
