@@ -41,10 +41,6 @@ static int start(pid_t *pid, int in) {
     return e;
 }
 
-static void write_out(void *to, const char *text, size_t n) {
-    fwrite(text, 1, n, to);
-}
-
 /* 1: all of the graph was taken.  Closes `to`. */
 static int feed(const ph_graph *g, int to) {
     FILE *f = fdopen(to, "w");
@@ -52,7 +48,7 @@ static int feed(const ph_graph *g, int to) {
         close(to);
         return 0;
     }
-    ph_graph_dot(g, write_out, f);
+    ph_graph_dot(g, ph_cli_write, f);
     int failed = ferror(f);
     return !fclose(f) && !failed;
 }

@@ -156,13 +156,13 @@ ph_rc ph_cli_inject_alpha(const char *text, int layer, double *out, ph_err *err)
 }
 
 /* Where the built-in model is: PINHOLE_MODEL, beside a build folder, or where `make install` puts it. */
-static ph_rc built_in(char *out, size_t size, ph_err *err) {
+static ph_rc built_in(ph_cli *c, ph_err *err) {
     static const char *const places[] = {"../models/panel-vlm", "../share/pinhole/models/panel-vlm",
                                          "models/panel-vlm"};
     const char              *given = getenv("PINHOLE_MODEL");
     char                     exe[3072];
     if (given && *given) {
-        snprintf(out, size, "%s", given);
+        snprintf(c->path, sizeof c->path, "%s", given);
         return PH_OK;
     }
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -170,8 +170,9 @@ static ph_rc built_in(char *out, size_t size, ph_err *err) {
     char *slash = strrchr(exe, '/');
     if (slash) *slash = 0;
     for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
-        snprintf(out, size, "%s/%s", exe, places[i]);
-        if (ph_path_is_dir(out)) return PH_OK;
+        snprintf(c->path, sizeof c->path, "%s/%s", exe, places[i]);
+        c->is_built_in = ph_path_is_dir(c->path);
+        if (c->is_built_in) return PH_OK;
     }
     return PH_FAIL(
         err, PH_EPATH,
@@ -212,7 +213,7 @@ ph_rc ph_cli_open_model(ph_cli *c, ph_err *err) {
     if (c->model)
         snprintf(c->path, sizeof c->path, "%s", c->model);
     else
-        PH_TRY(built_in(c->path, sizeof c->path, err));
+        PH_TRY(built_in(c, err));
     const ph_model_options o = ph_cli_model_how(c);
     return ph_model_open(&c->opened, c->path, &o, err);
 }
@@ -334,6 +335,10 @@ int ph_cli_put(const char *bytes, size_t n) {
     }
     if (failed) fwrite(bytes, 1, n, stdout); /* meets the same, and the stream keeps that it failed */
     return fflush(stdout) || ferror(stdout);
+}
+
+void ph_cli_write(void *to, const char *text, size_t n) {
+    fwrite(text, 1, n, to);
 }
 
 /* Of a number: those that tell floats apart, and nanoseconds of a second. */

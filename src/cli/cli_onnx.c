@@ -143,11 +143,12 @@ static int has_axis(const job *j, const char *name, size_t n) {
 static ph_rc read_sizes(job *j, ph_err *err) {
     for (const char *p = j->how->axes; p && *p;) {
         size_t n = strcspn(p, "=,"), whole = strcspn(p, ",");
-        char   names[160];
-        name_axes(j, names, sizeof names);
-        if (!has_axis(j, p, n))
+        if (!has_axis(j, p, n)) {
+            char names[160];
+            name_axes(j, names, sizeof names);
             return PH_FAIL(err, PH_EUSAGE, "the model has no dynamic axis '%.*s': its axes are %s",
                            n > 60 ? 60 : (int)n, p, names);
+        }
         p += whole + (p[whole] == ',');
     }
     for (int i = 0; i < PH_N_SYMS; i++) {
@@ -270,10 +271,6 @@ static void print_json(const job *j, const char *fault) {
 
 /* ---- all of it ---- */
 
-static void write_out(void *to, const char *text, size_t n) {
-    fwrite(text, 1, n, to);
-}
-
 /* Shapes that symbols cannot hold are given as numbers: those of --axis. */
 static ph_rc with_numbers(job *j, ph_onnx_import_how *how) {
     ph_onnx_given *given = calloc(INPUTS_MAX, sizeof *given);
@@ -298,7 +295,7 @@ static ph_rc work(job *j, ph_err *err) {
     j->n_axes = ph_onnx_axes_of(&j->file, &j->g, j->axis, PH_ONNX_AXES_MAX);
     if (!rc) rc = plan(j, err);
     if (!rc && j->how->is_graph)
-        ph_graph_dot(j->g.graph, write_out, stdout);
+        ph_graph_dot(j->g.graph, ph_cli_write, stdout);
     else if (j->how->is_json && (!rc || rc != PH_EUSAGE))
         print_json(j, rc && err ? err->msg : NULL);
     else if (!rc)

@@ -25,12 +25,6 @@ ph_rc ph_cli_check_video(const ph_cli *c, ph_err *err) {
                    c->video_fps);
 }
 
-/* For a message: whoever gave no model knows no path of it. */
-static const char *name_of_model(const ph_cli *c) {
-    const char *given = getenv("PINHOLE_MODEL");
-    return c->model || (given && *given) ? c->path : "the built-in model";
-}
-
 ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err) {
     const uint64_t     left = PH_VIDEO_PIXELS_MAX - c->video_pixels;
     const ph_video_how how = {.pixels_max = c->max_pixels,
@@ -46,7 +40,7 @@ ph_rc ph_cli_read_video(ph_cli *c, const char *path, ph_video **out, ph_err *err
         return PH_FAIL(
             err, PH_EUNSUP,
             "%s takes no videos: give pictures of it with --image, or a model that does (docs/models)",
-            name_of_model(c));
+            c->is_built_in ? "the built-in model" : c->path); /* of which nobody gave a path */
     if (!left)
         return PH_FAIL(err, PH_ELIMIT, "the videos before %s hold all %d million pixels that frames may have",
                        path, PH_VIDEO_PIXELS_MAX / 1000000);

@@ -160,10 +160,6 @@ static void print_tensors(const ph_weights *w) {
 
 /* ---- the graph ---- */
 
-static void write_out(void *to, const char *text, size_t n) {
-    fwrite(text, 1, n, to);
-}
-
 static ph_rc print_graph(const job *j, ph_err *err) {
     const ph_model *m = j->cli.opened;
     const ph_graph *all[] = {m->language, m->vision, m->bridge, m->cross};
@@ -171,7 +167,7 @@ static ph_rc print_graph(const job *j, ph_err *err) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i] || strcmp(all[i]->name, name)) continue;
         if (j->is_svg) return ph_cli_draw(all[i], err);
-        ph_graph_dot(all[i], write_out, stdout);
+        ph_graph_dot(all[i], ph_cli_write, stdout);
         return PH_OK;
     }
     return PH_FAIL(err, PH_EUSAGE, "this model has no graph '%s'; it has language%s", name,

@@ -144,6 +144,7 @@ typedef struct ph_cli {
     ph_file      image_file[PH_TEXTS_MAX];
     ph_picture   picture[PH_TEXTS_MAX];
     char         path[4096];
+    int          is_built_in; /* path is of the model that comes with the program */
     ph_cli_parts engines;
     char        *template_text;
 } ph_cli;
@@ -233,8 +234,9 @@ const char *ph_cli_shown(char out[PH_CLI_SHOWN], const char *text);
 void        ph_cli_print_opsets(const ph_onnx *m); /* a line of a listing */
 /* Bytes to standard output, at once and whole: a signal that is caught ends stdio's writing in the middle
  * where a reader is slow, and what it held is lost.  Not 0: they cannot be written. */
-int ph_cli_put(const char *bytes, size_t n);
-int ph_cli_print_json(json_t *object); /* one line, put; takes the reference */
+int  ph_cli_put(const char *bytes, size_t n);
+void ph_cli_write(void *to, const char *text, size_t n); /* a ph_write_fn: to a FILE */
+int  ph_cli_print_json(json_t *object);                  /* one line, put; takes the reference */
 /* A listing as one object, or by `text`; takes the reference. */
 void ph_cli_print_list(json_t *object, int is_json, void (*text)(json_t *object));
 /* Where parts run, and why, a line each, once --engine was given; but those that a route told of, or NULL
