@@ -18,8 +18,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { NONE = UINT32_MAX };
+enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 8 * HUGE_PAGE };
 
 typedef struct node {
     size_t   at, bytes; /* from the first block on; multiples of PH_SLAB_ALIGN */
@@ -62,6 +64,15 @@ size_t ph_slab_overhead(size_t blocks_max) {
     return lay(&l, blocks_max) ? l.all : 0;
 }
 
+/* A slab that caches cannot hold is read from memory: with pages of 4 KiB a tenth of that goes to their
+ * tables.  The last piece has small pages, so that no byte behind the slab is ever touched. */
+static unsigned char *take_memory(size_t bytes) {
+    size_t         align = bytes < HUGE_FROM ? PH_SLAB_ALIGN : HUGE_PAGE;
+    unsigned char *p = aligned_alloc(align, ph_round_up(bytes, align));
+    if (p && align == HUGE_PAGE) madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    return p;
+}
+
 ph_rc ph_slab_open(ph_slab **out, size_t size, size_t blocks_max, ph_err *err) {
     layout l;
     size_t all;
@@ -69,7 +80,7 @@ ph_rc ph_slab_open(ph_slab **out, size_t size, size_t blocks_max, ph_err *err) {
     if (!size || !blocks_max || !lay(&l, blocks_max) || size > SIZE_MAX / 2 ||
         ph_add_over(l.all, ph_round_up(size, PH_SLAB_ALIGN), &all))
         return PH_FAIL(err, PH_ELIMIT, "slab: %zu bytes in %zu blocks", size, blocks_max);
-    unsigned char *p = aligned_alloc(PH_SLAB_ALIGN, all);
+    unsigned char *p = take_memory(all);
     if (!p) return PH_FAIL(err, PH_ENOMEM, "slab: %zu bytes", all);
     ph_slab *s = (ph_slab *)(void *)p;
     *s = (ph_slab){

@@ -134,12 +134,20 @@ void ph_kv_settle(const ph_kv_page *to, const ph_kv_page *from, const ph_kv_laye
 
 /* ---- reading ---- */
 
-void ph_kv_meet(ph_attend_fn *fn, const ph_kv_page *page, const ph_kv_layer *l, size_t head, ph_attend *a) {
+/* The keys of one head. */
+static size_t head_bytes(const ph_kv_layer *l, ph_dtype t) {
+    return keys_by_channel(t) ? (size_t)l->d_k * row_bytes(t, PH_KV_PAGE)
+                              : PH_KV_PAGE * row_bytes(t, (size_t)l->d_k);
+}
+
+void ph_kv_meet(ph_attend_fn *fn, const ph_kv_page *page, const ph_kv_page *next, const ph_kv_layer *l,
+                size_t head, ph_attend *a) {
     ph_dtype t = page->dtype;
-    size_t   k_row = row_bytes(t, (size_t)l->d_k), v_row = row_bytes(t, (size_t)l->d_v);
-    size_t   key_bytes = keys_by_channel(t) ? (size_t)l->d_k * row_bytes(t, PH_KV_PAGE) : PH_KV_PAGE * k_row;
-    a->k = (const unsigned char *)page->k + head * key_bytes;
-    a->v = (const unsigned char *)page->v + head * PH_KV_PAGE * v_row;
+    a->v_bytes = PH_KV_PAGE * row_bytes(t, (size_t)l->d_v);
+    a->k = (const unsigned char *)page->k + head * head_bytes(l, t);
+    a->v = (const unsigned char *)page->v + head * a->v_bytes;
+    a->next_bytes = next ? head_bytes(l, next->dtype) : 0;
+    a->next = next ? (const unsigned char *)next->k + head * a->next_bytes : NULL;
     a->k_stride = keys_by_channel(t) ? PH_KV_PAGE : padded(t, (size_t)l->d_k);
     a->v_stride = padded(t, (size_t)l->d_v);
     fn(a);

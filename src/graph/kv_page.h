@@ -25,8 +25,9 @@ void ph_kv_store(const ph_kernels *kernels, const ph_kv_page *page, const ph_kv_
                  const float *v, size_t slot);
 /* One head of a whole page of F16 to one that is settled. */
 void ph_kv_settle(const ph_kv_page *to, const ph_kv_page *from, const ph_kv_layer *l, size_t head);
-/* The queries of a meet the keys of one head of a page: `fn` is ph_attend_of the page's type; sets k, v and
- * their strides. */
-void ph_kv_meet(ph_attend_fn *fn, const ph_kv_page *page, const ph_kv_layer *l, size_t head, ph_attend *a);
+/* The queries of a meet the keys of one head of a page: `fn` is ph_attend_of the page's type; sets k, v,
+ * their strides, and what is called for: `next` is the page that they meet then, or NULL. */
+void ph_kv_meet(ph_attend_fn *fn, const ph_kv_page *page, const ph_kv_page *next, const ph_kv_layer *l,
+                size_t head, ph_attend *a);
 
 #endif

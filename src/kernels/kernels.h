@@ -112,6 +112,8 @@ typedef struct ph_attend {
     float          scale, softcap;
     float         *scratch; /* [n_q, PH_ATTEND_KEYS] */
     float         *keys;    /* [d, PH_ATTEND_KEYS], attend_rows only */
+    const void    *next; /* what is met after this block: called for meanwhile, where there are bytes of it */
+    size_t         v_bytes, next_bytes; /* of v, where it stands in one piece, else 0; of next */
 } ph_attend;
 typedef void ph_attend_fn(const ph_attend *a);
 /* attend_T for keys and values stored as t; NULL: there is none, no cache can be of that type. */

@@ -46,10 +46,19 @@ void ph_query_begin(const ph_query_block *b, size_t n, size_t dv) {
     for (size_t i = 0; i < n * dv; i++) b->acc[i] = 0;
 }
 
+/* y = x / by, in blocks that the compiler makes vectors of. */
+static void divide(float *restrict y, const float *restrict x, float by, size_t n) {
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (size_t j = 0; j < 16; j++) y[i + j] = x[i + j] / by;
+    for (; i < n; i++) y[i] = x[i] / by;
+}
+
 void ph_query_answer(const ph_query_block *b, size_t i, size_t dv, float *out) {
-    const float *acc = &b->acc[i * dv];
-    int          has_seen = b->l[i] > 0 || isnan(b->l[i]); /* NaN goes through, it is not hidden as a zero */
-    for (size_t e = 0; e < dv; e++) out[e] = has_seen ? acc[e] / b->l[i] : 0;
+    if (b->l[i] > 0 || isnan(b->l[i])) /* NaN goes through, it is not hidden as a zero */
+        divide(out, &b->acc[i * dv], b->l[i], dv);
+    else
+        memset(out, 0, dv * sizeof *out);
 }
 
 /* ---- Attention ---- */

@@ -4,44 +4,18 @@
  *              are copied; heads that have a norm of their own are normalised first
  *     settle   only for caches by channel (graph/kv_hold.h): a unit is a key head of a page that the step
  *              has filled
- *     attend   a unit is a block of rows and some query heads that share a key head
- *
- * Queries of one sequence that stand side by side walk its pages together; each
- * takes from a page the keys that it may see.  A query meets its pages in order
- * and cut at page borders, whatever unit it is in, so its bits are always the same.
+ *     attend   cached_attend.c
  *
  * Without k and v only the last step is there, over a cache that the step does not append to; without q
  * only the others.
  *
  * The optional outputs (attention per key, entropy) are the eval's business.
  */
-#include "engine/native/native.h"
-#include "graph/kv_page.h"
+#include "engine/native/cached.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-/* A rotation that was left to us, and the norm of each head before it; cos < 0: none. */
-typedef struct turn {
-    int     cos, sin; /* buffers */
-    ph_spin spin;
-    ph_norm norm; /* of kind NONE: none */
-} turn;
-
-typedef struct cached {
-    int    q, turned, k, v, rows, y; /* buffers; turned: the queries as attend reads them */
-    int    value, state;             /* rows: [R, fields]; the cache */
-    turn   turn_q, turn_k;
-    int    layer, window, is_cross;
-    size_t heads, kv_heads, d, dv;
-    float  scale, softcap;
-    /* of this run */
-    ph_kv        *kv;
-    ph_kv_layer   shape;
-    ph_attend_fn *attend, *attend_held; /* pages of the cache's own type, and those held as F16 */
-    size_t        n, row_block, row_blocks, head_block, head_blocks; /* head blocks of one key head */
-} cached;
 
 static int out_is(const ph_node *n, int k) {
     return k < n->n_out && n->out[k] >= 0;
@@ -80,7 +54,7 @@ int ph_cached_norms(const ph_builder *b, int node) {
 
 /* ---- append ---- */
 
-static ph_rc check_cross(const cached *c, const int32_t *row, size_t i, ph_err *err) {
+static ph_rc check_cross(const ph_cached *c, const int32_t *row, size_t i, ph_err *err) {
     int32_t sequence = row[PH_ROW_SEQUENCE], begin = row[PH_ROW_CROSS_BEGIN], end = row[PH_ROW_CROSS_END];
     int     length = sequence < 0 ? 0 : ph_kv_length(c->kv, sequence);
     if (begin >= 0 && begin <= end && end <= length) return PH_OK;
@@ -89,7 +63,7 @@ static ph_rc check_cross(const cached *c, const int32_t *row, size_t i, ph_err *
                    end, sequence, length);
 }
 
-static ph_rc check_row(const cached *c, const int32_t *row, size_t i, ph_err *err) {
+static ph_rc check_row(const ph_cached *c, const int32_t *row, size_t i, ph_err *err) {
     if (c->is_cross) return check_cross(c, row, i, err);
     int32_t sequence = row[PH_ROW_SEQUENCE], index = row[PH_ROW_INDEX], span = row[PH_ROW_SPAN];
     int     length = sequence < 0 ? 0 : ph_kv_length(c->kv, sequence);
@@ -105,7 +79,7 @@ static ph_rc check_row(const cached *c, const int32_t *row, size_t i, ph_err *er
 }
 
 /* The cache was made for this layer's heads. */
-static ph_rc check_cache(const cached *c, ph_err *err) {
+static ph_rc check_cache(const ph_cached *c, ph_err *err) {
     if (c->layer < 0 || c->layer >= ph_kv_layers(c->kv))
         return PH_FAIL(err, PH_EMISMATCH, "layer %d of a cache of %d layers", c->layer, ph_kv_layers(c->kv));
     ph_kv_layer l = ph_kv_layer_at(c->kv, c->layer);
@@ -116,7 +90,7 @@ static ph_rc check_cache(const cached *c, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc check_all(ph_native *p, cached *c, ph_err *err) {
+ph_rc ph_cached_check(ph_native *p, ph_cached *c, ph_err *err) {
     const int32_t *rows = ph_native_at(p, c->rows);
     c->n = (size_t)ph_native_dim(p, p->size, c->value, 0);
     c->kv = ph_native_kv(p, c->state);
@@ -129,8 +103,8 @@ static ph_rc check_all(ph_native *p, cached *c, ph_err *err) {
 }
 
 static ph_rc prepare_append(ph_native *p, ph_step *s, ph_err *err) {
-    cached *c = s->data;
-    PH_TRY(check_all(p, c, err));
+    ph_cached *c = s->data;
+    PH_TRY(ph_cached_check(p, c, err));
     PH_TRY(ph_kv_step(c->kv, c->layer, ph_native_at(p, c->rows), c->n, err));
     s->units = c->n;
     size_t width = (c->heads + c->kv_heads) * c->d + c->kv_heads * c->dv;
@@ -140,14 +114,15 @@ static ph_rc prepare_append(ph_native *p, ph_step *s, ph_err *err) {
 
 static ph_rc scratch_append(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out,
                             ph_err *err) {
-    const cached *c = s->data;
+    const ph_cached *c = s->data;
     (void)p, (void)size, (void)err;
     *out = (c->turn_q.norm.kind ? c->heads : c->kv_heads) * c->d * sizeof(float);
     return PH_OK;
 }
 
 /* Heads x [heads, d] of a row, normalised and rotated, to y.  y may be x: `spare` [heads, d] is for that. */
-static void turn_row(const ph_native *p, const turn *t, float *y, const float *x, float *spare, size_t row) {
+static void turn_row(const ph_native *p, const ph_turn *t, float *y, const float *x, float *spare,
+                     size_t row) {
     const ph_kernels *k = ph_native_kernels(p);
     const float      *c = ph_native_at(p, t->cos), *s = ph_native_at(p, t->sin);
     size_t            half = t->spin.half, n = t->spin.heads * t->spin.d;
@@ -160,7 +135,7 @@ static void turn_row(const ph_native *p, const turn *t, float *y, const float *x
 }
 
 /* `own`: the worker's memory, for a row's queries and then for its keys. */
-static void append_row(ph_native *p, const cached *c, size_t i, float *own) {
+static void append_row(ph_native *p, const ph_cached *c, size_t i, float *own) {
     const ph_kernels *k = ph_native_kernels(p);
     const int32_t    *row = (const int32_t *)ph_native_at(p, c->rows) + i * PH_ROW_FIELDS;
     size_t wide = c->heads * c->d, narrow = c->kv_heads * c->d, slot = (size_t)row[PH_ROW_INDEX] % PH_KV_PAGE;
@@ -188,7 +163,7 @@ static const ph_step_kind append_kind = {
 /* ---- settle ---- */
 
 static ph_rc prepare_settle(ph_native *p, ph_step *s, ph_err *err) {
-    const cached *c = s->data;
+    const ph_cached *c = s->data;
     (void)p, (void)err;
     s->units = ph_kv_full(c->kv) * c->kv_heads;
     s->piece = 1;
@@ -196,7 +171,7 @@ static ph_rc prepare_settle(ph_native *p, ph_step *s, ph_err *err) {
 }
 
 static void settle(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
-    const cached *c = s->data;
+    const ph_cached *c = s->data;
     (void)p, (void)hand;
     for (size_t u = begin; u < end; u++) {
         const ph_kv_page *from, *to;
@@ -206,142 +181,6 @@ static void settle(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_
 }
 
 static const ph_step_kind settle_kind = {.name = "settle", .prepare = prepare_settle, .work = settle};
-
-/* ---- attend ---- */
-
-/* First key that a row may see, and the one behind the last. */
-static void span_of(const cached *c, const int32_t *row, int32_t *lo, int32_t *hi) {
-    *hi = c->is_cross ? row[PH_ROW_CROSS_END] : row[PH_ROW_SPAN];
-    *lo = c->window > 0 && row[PH_ROW_INDEX] + 1 > c->window ? row[PH_ROW_INDEX] + 1 - c->window : 0;
-    if (row[PH_ROW_INDEX] - row[PH_ROW_BACK] < *lo) *lo = row[PH_ROW_INDEX] - row[PH_ROW_BACK];
-    if (c->is_cross) *lo = row[PH_ROW_CROSS_BEGIN];
-    if (*lo > *hi) *lo = *hi;
-}
-
-static ph_rc prepare_attend(ph_native *p, ph_step *s, ph_err *err) {
-    cached        *c = s->data;
-    const int32_t *rows = ph_native_at(p, c->rows);
-    size_t         most = 1, group = c->heads / c->kv_heads, hands = (size_t)p->n_hands;
-    if (c->is_cross) PH_TRY(check_all(p, c, err)); /* else the append step has */
-    for (size_t i = 0; i < c->n; i++) {
-        int32_t lo, hi;
-        span_of(c, &rows[i * PH_ROW_FIELDS], &lo, &hi);
-        if ((size_t)(hi - lo) > most) most = (size_t)(hi - lo);
-    }
-    /* As many queries a unit as 2 ms allow, few enough that every worker finds some. */
-    size_t queries = PH_ATTEND_MACS / (most * (c->d + c->dv) + 1);
-    if (hands > 1 && queries > c->n * c->heads / (2 * hands)) queries = c->n * c->heads / (2 * hands);
-    if (queries > PH_QUERIES_MAX) queries = PH_QUERIES_MAX;
-    if (!queries) queries = 1;
-    c->head_block = group < queries ? group : queries;
-    c->head_blocks = (group + c->head_block - 1) / c->head_block;
-    c->row_block = queries / c->head_block;
-    c->row_blocks = (c->n + c->row_block - 1) / c->row_block;
-    s->units = c->row_blocks * c->kv_heads * c->head_blocks;
-    if (c->n * c->heads * most * (c->d + c->dv) < PH_UNIT_MACS / 32)
-        s->piece = s->units; /* not worth a barrier */
-    return PH_OK;
-}
-
-static ph_rc scratch_attend(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out,
-                            ph_err *err) {
-    const cached *c = s->data;
-    (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, c->d, c->dv, 0);
-    return PH_OK;
-}
-
-/* The queries of b whose rows see the page at `base` as `page` meet its keys. */
-static void meet_form(const cached *c, const ph_query_block *b, ph_attend *t, const int32_t *rows,
-                      size_t n_rows, size_t heads, size_t kv_head, int32_t base, const ph_kv_page *page) {
-    for (size_t i = 0; i < n_rows; i++) {
-        const int32_t *row = &rows[i * PH_ROW_FIELDS];
-        int32_t        lo, hi;
-        span_of(c, row, &lo, &hi);
-        lo = lo < base ? 0 : lo - base;
-        hi = hi - base > PH_KV_PAGE ? PH_KV_PAGE : hi - base;
-        if (hi < lo || ph_kv_seen(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX], base) != page)
-            lo = hi = 0;
-        for (size_t h = 0; h < heads; h++) {
-            b->lo[i * heads + h] = lo;
-            b->hi[i * heads + h] = hi;
-        }
-    }
-    ph_kv_meet(page->dtype == PH_F16 ? c->attend_held : c->attend, page, &c->shape, kv_head, t);
-}
-
-/* All queries of b meet the keys that stand in one page, in each form that one of them sees: the later the
- * row, the sooner it is settled. */
-static void meet_page(const cached *c, const ph_query_block *b, ph_attend *t, const int32_t *rows,
-                      size_t n_rows, size_t heads, size_t kv_head, int32_t base) {
-    const ph_kv_page *form[2] = {NULL, NULL};
-    size_t            n_forms = 0;
-    for (size_t i = 0; i < n_rows; i++) {
-        const int32_t    *row = &rows[i * PH_ROW_FIELDS];
-        const ph_kv_page *page = ph_kv_seen(c->kv, c->layer, row[PH_ROW_SEQUENCE], row[PH_ROW_INDEX], base);
-        if (page && page != form[0] && page != form[1]) form[n_forms++] = page;
-    }
-    for (size_t i = 0; i < n_forms; i++) meet_form(c, b, t, rows, n_rows, heads, kv_head, base, form[i]);
-}
-
-/* Rows [r0, r0 + n) of one sequence, query heads [h0, h0 + heads). */
-static void meet(ph_native *p, const cached *c, const ph_query_block *b, size_t r0, size_t n, size_t h0,
-                 size_t heads) {
-    const int32_t *rows = (const int32_t *)ph_native_at(p, c->rows) + r0 * PH_ROW_FIELDS;
-    const float   *q = ph_native_at(p, c->turned);
-    float         *y = ph_native_at(p, c->y);
-    int32_t        first = INT32_MAX, last = 0;
-    ph_attend      t = {.acc = b->acc,
-                        .m = b->m,
-                        .l = b->l,
-                        .lo = b->lo,
-                        .hi = b->hi,
-                        .scratch = b->scores,
-                        .q = b->q,
-                        .q_stride = c->d,
-                        .n_q = n * heads,
-                        .d = c->d,
-                        .dv = c->dv,
-                        .scale = c->scale,
-                        .softcap = c->softcap};
-    for (size_t i = 0; i < n; i++) {
-        int32_t lo, hi;
-        span_of(c, &rows[i * PH_ROW_FIELDS], &lo, &hi);
-        if (lo < first) first = lo;
-        if (hi > last) last = hi;
-        memcpy(&b->q[i * heads * c->d], &q[((r0 + i) * c->heads + h0) * c->d], heads * c->d * sizeof *q);
-    }
-    ph_query_begin(b, n * heads, c->dv);
-    for (int32_t base = first / PH_KV_PAGE * PH_KV_PAGE; base < last; base += PH_KV_PAGE)
-        meet_page(c, b, &t, rows, n, heads, h0 / (c->heads / c->kv_heads), base);
-    for (size_t i = 0; i < n * heads; i++)
-        ph_query_answer(b, i, c->dv, &y[((r0 + i / heads) * c->heads + h0 + i % heads) * c->dv]);
-}
-
-static void attend(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
-    const cached  *c = s->data;
-    const int32_t *rows = ph_native_at(p, c->rows);
-    size_t         group = c->heads / c->kv_heads;
-    ph_query_block b = ph_query_in(hand->memory, PH_QUERIES_MAX, c->d, c->dv);
-    for (size_t u = begin; u < end; u++) {
-        size_t r = u % c->row_blocks * c->row_block,
-               r_end = r + c->row_block < c->n ? r + c->row_block : c->n;
-        size_t part = u / c->row_blocks % c->head_blocks * c->head_block;
-        size_t h0 = u / c->row_blocks / c->head_blocks * group + part;
-        size_t heads = group - part < c->head_block ? group - part : c->head_block;
-        while (r < r_end) { /* rows of one sequence at a time */
-            size_t n = 1;
-            while (r + n < r_end && rows[(r + n) * PH_ROW_FIELDS + PH_ROW_SEQUENCE] ==
-                                        rows[r * PH_ROW_FIELDS + PH_ROW_SEQUENCE])
-                n++;
-            meet(p, c, &b, r, n, h0, heads);
-            r += n;
-        }
-    }
-}
-
-static const ph_step_kind attend_kind = {
-    .name = "attend", .scratch = scratch_attend, .prepare = prepare_attend, .work = attend};
 
 /* ---- lowering ---- */
 
@@ -354,7 +193,7 @@ static ph_rc take_norm(ph_builder *b, int value, ph_norm *out, ph_err *err) {
 }
 
 /* The buffer of `value`, or what a rotation that was left to us reads. */
-static ph_rc take_turn(ph_builder *b, int value, turn *t, int *buffer, ph_err *err) {
+static ph_rc take_turn(ph_builder *b, int value, ph_turn *t, int *buffer, ph_err *err) {
     int made_by = b->g->value[value].producer;
     t->cos = t->sin = -1;
     if (made_by < 0 || b->p->home[value] >= 0 || !ph_cached_takes(b, made_by))
@@ -367,7 +206,7 @@ static ph_rc take_turn(ph_builder *b, int value, turn *t, int *buffer, ph_err *e
     return ph_build_buffer(b, n->in[0], buffer, err);
 }
 
-static void read_attributes(const ph_builder *b, int node, cached *c) {
+static void read_attributes(const ph_builder *b, int node, ph_cached *c) {
     const ph_node *n = &b->g->node[node];
     c->heads = (size_t)ph_node_int(n, "num_heads", 1);
     c->kv_heads = (size_t)ph_node_int(n, "kv_num_heads", 1);
@@ -383,7 +222,7 @@ static void read_attributes(const ph_builder *b, int node, cached *c) {
     c->state = n->in[4];
 }
 
-static ph_rc add_append(ph_builder *b, int node, cached *c, ph_err *err) {
+static ph_rc add_append(ph_builder *b, int node, ph_cached *c, ph_err *err) {
     int reads[8] = {c->k, c->v, c->rows}, n_reads = 3, writes[1] = {c->turned}, n_writes = 0, over = -1;
     if (c->turn_k.cos >= 0) {
         reads[n_reads++] = c->turn_k.cos;
@@ -400,14 +239,24 @@ static ph_rc add_append(ph_builder *b, int node, cached *c, ph_err *err) {
     return ph_build_step(b, &settle_kind, node, c, &c->rows, 1, NULL, 0, -1, err);
 }
 
+static ph_rc add_attend(ph_builder *b, int node, ph_cached *c, ph_err *err) {
+    int reads[2] = {c->turned, c->rows}, writes[2];
+    c->parts = -1;
+    PH_TRY(ph_build_buffer(b, b->g->node[node].out[0], &c->y, err));
+    if (b->p->n_hands > 1) PH_TRY(ph_build_shared(b, ph_cached_parts_bytes(c), &c->parts, err));
+    writes[0] = c->y;
+    writes[1] = c->parts;
+    return ph_build_step(b, &ph_cached_attend, node, c, reads, 2, writes, c->parts < 0 ? 1 : 2, -1, err);
+}
+
 static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     const ph_node *n = &b->g->node[node];
     void          *place;
     if (!cached_can(b->g, node)) return PH_OK;
     *took = 1;
-    PH_TRY(ph_build_carve(b, &place, 1, sizeof(cached), err));
-    cached *c = place;
-    int     state;
+    PH_TRY(ph_build_carve(b, &place, 1, sizeof(ph_cached), err));
+    ph_cached *c = place;
+    int        state;
     read_attributes(b, node, c);
     c->turn_q.cos = c->turn_k.cos = -1;
     if (n->in[0] >= 0 && !c->is_cross) PH_TRY(take_turn(b, n->in[0], &c->turn_q, &c->q, err));
@@ -420,9 +269,7 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     if (c->turn_q.cos >= 0) PH_TRY(ph_build_buffer(b, n->in[0], &c->turned, err));
     if (!c->is_cross) PH_TRY(add_append(b, node, c, err));
     if (n->in[0] < 0) return PH_OK;
-    PH_TRY(ph_build_buffer(b, n->out[0], &c->y, err));
-    int reads[2] = {c->turned, c->rows};
-    return ph_build_step(b, &attend_kind, node, c, reads, 2, &c->y, 1, -1, err);
+    return add_attend(b, node, c, err);
 }
 
 const ph_lowering ph_lowering_cached = {.name = "cached", .lower = lower, .can = cached_can};

@@ -35,10 +35,11 @@ typedef enum ph_home {
 
 typedef struct ph_buffer {
     ph_home home;
-    int     value;       /* whose shape and type give the size */
+    int     value;       /* whose shape and type give the size; -1: `fixed` is the size */
     int     same;        /* the buffer that this one shares memory with (in-place work), or itself */
     int     is_lent;     /* always the caller's: no bytes of ours */
     int     first, last; /* steps in which it stands */
+    size_t  fixed;       /* bytes, of one without a value */
     size_t  bytes;       /* at the bound sizes */
     void   *own;         /* the program's memory for it, after bind */
     void   *at;          /* where it is: own, lent by the caller, or constant bytes */
@@ -181,6 +182,8 @@ static inline int ph_build_fuses(const ph_builder *b, int fusion) {
 }
 /* The buffer of a value, made at first use. */
 ph_rc ph_build_buffer(ph_builder *b, int value, int *out, ph_err *err);
+/* A buffer of `bytes` for no value: what the workers of a step tell each other. */
+ph_rc ph_build_shared(ph_builder *b, size_t bytes, int *out, ph_err *err);
 /* `value` is the same bytes as `of`. */
 ph_rc ph_build_alias(ph_builder *b, int value, int of, ph_err *err);
 /* A constant as floats: its own bytes if they are f32 in C order, else widened into the program's arena. */
@@ -267,6 +270,8 @@ ph_rc ph_native_bind(ph_program *p, const ph_syms *syms, const ph_bind *b, ph_er
 ph_rc ph_native_sizes(const ph_native *p, const ph_syms *syms, int64_t *size, ph_err *err);
 /* Bytes of a buffer under these sizes.  Errors: PH_ELIMIT overflow. */
 ph_rc  ph_native_bytes(const ph_native *p, const int64_t *size, int value, size_t *out, ph_err *err);
+ph_rc  ph_native_buffer_bytes(const ph_native *p, const int64_t *size, const ph_buffer *f, size_t *out,
+                              ph_err *err);
 ph_rc  ph_native_run(ph_program *p, const ph_syms *syms, const ph_until *until, ph_run_state *state,
                      ph_err *err);
 void   ph_native_reset(ph_program *p);

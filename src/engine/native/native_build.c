@@ -79,17 +79,32 @@ static ph_rc grow(void **list, size_t n, size_t *max, size_t item, ph_err *err) 
     return PH_OK;
 }
 
-ph_rc ph_build_buffer(ph_builder *b, int value, int *out, ph_err *err) {
-    ph_native      *p = b->p;
-    const ph_value *v = &b->g->value[value];
-    *out = p->home[value];
-    if (*out >= 0) return PH_OK;
+static ph_rc add_buffer(ph_builder *b, ph_buffer **f, int *out, ph_err *err) {
     void *list = b->buffer;
-    PH_TRY(grow(&list, p->n_buffers, &b->buffers_max, sizeof *b->buffer, err));
+    PH_TRY(grow(&list, b->p->n_buffers, &b->buffers_max, sizeof *b->buffer, err));
     b->buffer = list;
-    *out = p->home[value] = (int)p->n_buffers;
-    ph_buffer *f = &b->buffer[p->n_buffers++];
-    *f = (ph_buffer){.home = home_of(v->cls), .value = value, .same = *out, .first = -1, .last = -1};
+    *out = (int)b->p->n_buffers;
+    *f = &b->buffer[b->p->n_buffers++];
+    **f = (ph_buffer){.home = PH_HOME_TEMP, .value = -1, .same = *out, .first = -1, .last = -1};
+    return PH_OK;
+}
+
+ph_rc ph_build_shared(ph_builder *b, size_t bytes, int *out, ph_err *err) {
+    ph_buffer *f;
+    PH_TRY(add_buffer(b, &f, out, err));
+    f->fixed = bytes;
+    return PH_OK;
+}
+
+ph_rc ph_build_buffer(ph_builder *b, int value, int *out, ph_err *err) {
+    const ph_value *v = &b->g->value[value];
+    ph_buffer      *f;
+    *out = b->p->home[value];
+    if (*out >= 0) return PH_OK;
+    PH_TRY(add_buffer(b, &f, out, err));
+    b->p->home[value] = *out;
+    f->home = home_of(v->cls);
+    f->value = value;
     /* The bytes are only read; the cast lets one field serve all homes. */
     if (f->home == PH_HOME_CONSTANT) f->at = (void *)(uintptr_t)v->storage.plane[PH_PLANE_DATA].bytes;
     return PH_OK;
@@ -355,6 +370,7 @@ static ph_rc build(ph_builder *b, ph_err *err) {
     p->home = home;
     p->slot = slot;
     for (size_t v = 0; v < b->g->n_values; v++) p->home[v] = -1;
+    PH_TRY(open_hands(p, err)); /* lowerings ask how many there are */
     PH_TRY(number_dims(p, err));
     PH_TRY(count_uses(b, err));
     PH_TRY(pin_taps(b, err));
@@ -364,8 +380,7 @@ static ph_rc build(ph_builder *b, ph_err *err) {
     find_lives(p);
     PH_TRY(keep_taps(b, err));
     merge_in_place(p);
-    PH_TRY(count_weights(b, err));
-    return open_hands(p, err);
+    return count_weights(b, err);
 }
 
 ph_rc ph_native_compile(ph_engine *e, const ph_graph *g, const ph_compile *how, ph_program **out,

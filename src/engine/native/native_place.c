@@ -40,6 +40,12 @@ ph_rc ph_native_bytes(const ph_native *p, const int64_t *size, int value, size_t
     return PH_OK;
 }
 
+ph_rc ph_native_buffer_bytes(const ph_native *p, const int64_t *size, const ph_buffer *f, size_t *out,
+                             ph_err *err) {
+    *out = f->fixed;
+    return f->value < 0 ? PH_OK : ph_native_bytes(p, size, f->value, out, err);
+}
+
 /* life, order: [n_buffers]; life.bytes is 0 for those that are not temporaries of their own. */
 static ph_rc place_buffers(const ph_native *p, const int64_t *size, ph_life *life, size_t *order,
                            ph_places *out, ph_err *err) {
@@ -48,7 +54,7 @@ static ph_rc place_buffers(const ph_native *p, const int64_t *size, ph_life *lif
         size_t           bytes = 0;
         life[i] = (ph_life){.first = f->first < 0 ? 0 : f->first, .last = f->last < 0 ? 0 : f->last};
         if (f->home == PH_HOME_STATE || f->home == PH_HOME_CONSTANT || f->is_lent) continue;
-        PH_TRY(ph_native_bytes(p, size, f->value, &bytes, err));
+        PH_TRY(ph_native_buffer_bytes(p, size, f, &bytes, err));
         if (f->home == PH_HOME_INPUT) {
             if (ph_add_over(out->input, ph_round_up(bytes, PH_ALIGN), &out->input))
                 return PH_FAIL(err, PH_ELIMIT, "graph '%s': its inputs are too large",
@@ -130,7 +136,7 @@ static ph_rc place_for(ph_native *p, const ph_syms *syms, ph_err *err) {
         ph_buffer *f = &p->buffer[i];
         f->bytes = 0;
         if (f->home == PH_HOME_INPUT || f->home == PH_HOME_TEMP)
-            PH_TRY(ph_native_bytes(p, p->size, f->value, &f->bytes, err));
+            PH_TRY(ph_native_buffer_bytes(p, p->size, f, &f->bytes, err));
     }
     p->bound = *syms;
     p->is_placed = 1;

@@ -158,7 +158,7 @@ static void attend_row(const ph_eval *e, const ph_kv *kv, int layer, const int32
             lo[i] = (int32_t)(from > begin ? from - begin : 0);
             hi[i] = (int32_t)(end - begin < PH_KV_PAGE ? end - begin : PH_KV_PAGE);
         }
-        ph_kv_meet(ph_attend_of(e->kernels, page->dtype), page, &l, (size_t)head, a);
+        ph_kv_meet(ph_attend_of(e->kernels, page->dtype), page, NULL, &l, (size_t)head, a);
     }
 }
 

@@ -1,5 +1,7 @@
 /* lanes_attend.h - one block of keys into each query's running softmax.
  *
+ *     for some queries: scores of strips of them; weights, and what was so far is scaled; values, strip by strip
+ *
  *     scores: keys channel by channel: lanes are keys, one channel after the other, some vectors of keys
  *             against some queries.  Keys as rows: laid out so first, once for all queries; blocks of Q8_0 are
  *             met as they stand, lanes along d, and the sums of W keys' lanes become one vector
@@ -27,10 +29,25 @@ INLINE size_t row_bytes_of(stored t, size_t stride) {
     return stride / t.block * t.bytes;
 }
 
-/* Queries that share a key's loads, and keys a query's. */
+/* Queries of a strip that share a key's loads, and keys a query's. */
 enum { QUERIES = TILE_COLS > 4 ? 4 : 2, KEYS = 4 };
-/* Queries that meet four vectors of keys by channel, or of values, where there are many: all registers. */
-enum { MANY = TILE_COLS > 4 ? 6 : 3 };
+/* Queries that meet four vectors of keys by channel, or of values, where there are many: all registers. SOME:
+ * those whose scores stand side by side. */
+enum { MANY = TILE_COLS > 4 ? 6 : 3, SOME = 2 * MANY };
+
+/* Bytes that are wanted next, called for a few at a time while multiply-adds go on. */
+typedef struct ahead {
+    const unsigned char *at, *end;
+    size_t               step;
+} ahead;
+INLINE ahead ahead_of(const void *at, size_t bytes, size_t times) {
+    return (ahead){at, (const unsigned char *)at + bytes, (bytes / times + 63) / 64 * 64};
+}
+INLINE void call(ahead *x) {
+    const unsigned char *stop = x->at + x->step;
+    if (x->at >= x->end) return;
+    for (; x->at < stop; x->at += 64) __builtin_prefetch(x->at, 0, 3);
+}
 
 /* sums[i][c] = lanes of q[i] . k[c], for `queries` x `keys` (constants). */
 INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], const float *q, size_t q_stride,
@@ -71,15 +88,17 @@ INLINE void score_tile(stored t, size_t queries, size_t keys, vf (*sums)[W], con
 
 /* Scores of `queries` (a constant) queries against n keys, scaled and capped, in whole vectors. */
 INLINE void score(stored t, const ph_attend *a, size_t queries, float *s, const float *q,
-                  const unsigned char *k, size_t n) {
+                  const unsigned char *k, size_t n, ahead *next) {
     size_t row_bytes = row_bytes_of(t, a->k_stride);
     vf     cap = v_set1(a->softcap), scale_by = v_set1(a->scale);
     for (size_t j = 0; j < n; j += W) {
         size_t some = n - j < W ? n - j : W, c = 0;
         vf     sums[MANY][W];
-        for (; c + KEYS <= some; c += KEYS)
+        for (; c + KEYS <= some; c += KEYS) {
+            call(next);
             score_tile(t, queries, KEYS, (vf(*)[W]) & sums[0][c], q, a->q_stride, &k[(j + c) * row_bytes],
                        row_bytes, a->d);
+        }
         for (; c < some; c++)
             score_tile(t, queries, 1, (vf(*)[W]) & sums[0][c], q, a->q_stride, &k[(j + c) * row_bytes],
                        row_bytes, a->d);
@@ -97,12 +116,13 @@ INLINE void score(stored t, const ph_attend *a, size_t queries, float *s, const 
 /* The same where keys are [d, 64] in blocks of Q4_1: keys [i, i + W) and [i + 16, i + 16 + W) of a block of
  * 32, whose numbers share their bytes, against `queries` (a constant) queries. */
 INLINE void score_pair(const ph_attend *a, size_t queries, float *s, const float *q, const unsigned char *k,
-                       size_t i) {
+                       size_t i, ahead *next) {
     size_t row_bytes = a->k_stride / 32 * 20;
     vf     cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[MANY][2];
     UNROLL
     for (size_t c = 0; c < queries; c++) sum[c][0] = sum[c][1] = v_zero();
     for (size_t e = 0; e < a->d; e++) {
+        call(next);
         const unsigned char *b = &k[e * row_bytes];
         vf                   d = v_set1(f16_scalar(b)), m = v_set1(f16_scalar(b + 2));
         vf                   low = v_fma(d, v_load_field(b + 4 + i, 0, 15), m);
@@ -124,15 +144,15 @@ INLINE void score_pair(const ph_attend *a, size_t queries, float *s, const float
         }
     }
 }
-INLINE void score_channels(const ph_attend *a, size_t queries, float *s, const float *q) {
+INLINE void score_channels(const ph_attend *a, size_t queries, float *s, const float *q, ahead *next) {
     for (size_t block = 0; block < PH_ATTEND_KEYS / 32; block++)
         for (size_t i = 0; i < 16; i += W)
-            score_pair(a, queries, &s[block * 32], q, (const unsigned char *)a->k + block * 20, i);
+            score_pair(a, queries, &s[block * 32], q, (const unsigned char *)a->k + block * 20, i, next);
 }
 
 /* Keys [j, j + many W) by channel against `queries` (both constants), in plain types. */
 INLINE void score_keys_tile(stored t, const ph_attend *a, size_t queries, size_t many, float *s,
-                            const float *q, size_t j) {
+                            const float *q, size_t j, ahead *next) {
     const unsigned char *keys = a->k;
     vf                   cap = v_set1(a->softcap), scale_by = v_set1(a->scale), sum[MANY][4];
     UNROLL
@@ -142,6 +162,7 @@ INLINE void score_keys_tile(stored t, const ph_attend *a, size_t queries, size_t
     }
     for (size_t e = 0; e < a->d; e++, keys += a->k_stride * t.bytes) {
         vf x[MANY];
+        call(next);
         UNROLL
         for (size_t i = 0; i < queries; i++) x[i] = v_set1(q[i * a->q_stride + e]);
         UNROLL
@@ -164,15 +185,15 @@ INLINE void score_keys_tile(stored t, const ph_attend *a, size_t queries, size_t
 
 /* Keys [from, from + n), in whole vectors. */
 INLINE void score_keys(stored t, const ph_attend *a, size_t queries, float *s, const float *q, size_t from,
-                       size_t n) {
+                       size_t n, ahead *next) {
     size_t j = 0;
-    for (; j + 4 * W <= n; j += 4 * W) score_keys_tile(t, a, queries, 4, &s[j], q, from + j);
-    for (; j < n; j += W) score_keys_tile(t, a, queries, 1, &s[j], q, from + j);
+    for (; j + 4 * W <= n; j += 4 * W) score_keys_tile(t, a, queries, 4, &s[j], q, from + j, next);
+    for (; j < n; j += W) score_keys_tile(t, a, queries, 1, &s[j], q, from + j, next);
 }
 
 /* acc[i][0 .. many W) += sum_j p[i][j] v[j][e ..] over keys [0, n); queries and many are constants. */
 INLINE void mix_tile(stored t, size_t queries, size_t many, float *acc, size_t dv, const float *p,
-                     const unsigned char *v, size_t row_bytes, size_t e, size_t n) {
+                     const unsigned char *v, size_t row_bytes, size_t e, size_t n, ahead *next) {
     vf sum[MANY][4];
     UNROLL
     for (size_t i = 0; i < queries; i++) {
@@ -181,6 +202,7 @@ INLINE void mix_tile(stored t, size_t queries, size_t many, float *acc, size_t d
     }
     for (size_t j = 0; j < n; j++) {
         vf w[MANY];
+        call(next);
         UNROLL
         for (size_t i = 0; i < queries; i++) w[i] = v_set1(p[i * PH_ATTEND_KEYS + j]);
         UNROLL
@@ -199,10 +221,11 @@ INLINE void mix_tile(stored t, size_t queries, size_t many, float *acc, size_t d
 
 /* All of dv for keys [0, n). */
 INLINE void mix(stored t, const ph_attend *a, size_t queries, float *acc, const float *p,
-                const unsigned char *v, size_t n) {
+                const unsigned char *v, size_t n, ahead *next) {
     size_t row_bytes = row_bytes_of(t, a->v_stride), e = 0, rest;
-    for (; e + 4 * W <= a->dv; e += 4 * W) mix_tile(t, queries, 4, &acc[e], a->dv, p, v, row_bytes, e, n);
-    for (; e + W <= a->dv; e += W) mix_tile(t, queries, 1, &acc[e], a->dv, p, v, row_bytes, e, n);
+    for (; e + 4 * W <= a->dv; e += 4 * W)
+        mix_tile(t, queries, 4, &acc[e], a->dv, p, v, row_bytes, e, n, next);
+    for (; e + W <= a->dv; e += W) mix_tile(t, queries, 1, &acc[e], a->dv, p, v, row_bytes, e, n, next);
     rest = a->dv - e;
     for (size_t i = 0; rest && i < queries; i++) {
         vf sum = v_load_n(&acc[i * a->dv + e], rest);
@@ -212,28 +235,93 @@ INLINE void mix(stored t, const ph_attend *a, size_t queries, float *acc, const 
     }
 }
 
+/* ---- a strip: some queries side by side ---- */
+
+/* Keys that one of the strip's queries sees, `from` in whole vectors where that can be; those that all see.
+ */
+typedef struct seen {
+    size_t from, end, first, last;
+} seen;
+
+INLINE int sees(const ph_attend *a, size_t i) {
+    return a->hi[i] > a->lo[i];
+}
+
+INLINE seen seen_of(stored t, const ph_attend *a, size_t i, size_t queries) {
+    seen x = {PH_ATTEND_KEYS, 0, 0, PH_ATTEND_KEYS};
+    for (size_t q = i; q < i + queries; q++) {
+        size_t lo = (size_t)a->lo[q], hi = (size_t)a->hi[q];
+        if (sees(a, q))
+            x.from = lo < x.from ? lo : x.from, x.end = hi > x.end ? hi : x.end;
+        else
+            lo = hi = x.first = PH_ATTEND_KEYS; /* nothing is shared with it */
+        x.first = lo > x.first ? lo : x.first;
+        x.last = hi < x.last ? hi : x.last;
+    }
+    x.from = t.by_channel && t.block > 1 ? 0 : x.from / W * W;
+    if (x.first >= x.last) x.first = x.last = PH_ATTEND_KEYS;
+    return x;
+}
+
+/* Queries [i, i + queries), a constant, to scores s [queries, 64]. */
+INLINE void score_strip(stored t, const ph_attend *a, seen x, size_t i, size_t queries, float *s,
+                        ahead *next) {
+    const float *q = &a->q[i * a->q_stride];
+    if (x.from >= x.end) return;
+    if (t.by_channel && t.block == 1)
+        score_keys(t, a, queries, s, q, x.from, x.end - x.from, next);
+    else if (t.by_channel)
+        score_channels(a, queries, s, q, next);
+    else
+        score(t, a, queries, s, q, (const unsigned char *)a->k + x.from * row_bytes_of(t, a->k_stride),
+              x.end - x.from, next);
+}
+
+/* Keys of query i alone: [lo, hi), counted from `from`. */
+INLINE void mix_alone(stored t, const ph_attend *a, size_t i, const float *s, size_t from, size_t lo,
+                      size_t hi, ahead *next) {
+    const unsigned char *v = (const unsigned char *)a->v + lo * row_bytes_of(t, a->v_stride);
+    if (lo < hi) mix(t, a, 1, &a->acc[i * a->dv], &s[lo - from], v, hi - lo, next);
+}
+
+/* Their weights s [queries, 64] meet the values.  Keys that only some see are for those alone: a weight of
+ * zero would let an infinity through. */
+INLINE void mix_strip(stored t, const ph_attend *a, seen x, size_t i, size_t queries, const float *s,
+                      ahead *next) {
+    for (size_t q = 0; q < queries; q++) {
+        size_t hi = (size_t)a->hi[i + q];
+        if (sees(a, i + q))
+            mix_alone(t, a, i + q, &s[q * PH_ATTEND_KEYS], x.from, (size_t)a->lo[i + q],
+                      hi < x.first ? hi : x.first, next);
+    }
+    if (x.first == x.last) return;
+    mix(t, a, queries, &a->acc[i * a->dv], &s[x.first - x.from],
+        (const unsigned char *)a->v + x.first * row_bytes_of(t, a->v_stride), x.last - x.first, next);
+    for (size_t q = 0; q < queries; q++)
+        mix_alone(t, a, i + q, &s[q * PH_ATTEND_KEYS], x.from, x.last, (size_t)a->hi[i + q], next);
+}
+
+/* ---- weights ---- */
+
 INLINE void times(float *x, float by, size_t n) {
     size_t i = 0;
     for (; i + W <= n; i += W) v_store(&x[i], v_mul(v_load(&x[i]), v_set1(by)));
     if (i < n) v_store_n(&x[i], v_mul(v_load_n(&x[i], n - i), v_set1(by)), n - i);
 }
 
-/* Scores of keys [from, end) become weights of those in [lo, hi), zero for the others; the query's m and l
- * move on. Returns what its answer so far is multiplied with.  A query that sees none of them stays as it is.
- */
-INLINE float weigh(const ph_attend *a, size_t i, float *s, size_t from, size_t end) {
-    size_t lo = (size_t)a->lo[i] - from, hi = (size_t)a->hi[i] - from, n = (end - from + W - 1) / W * W;
-    vf     most = v_set1(-INFINITY), sum = v_zero();
-    if (a->hi[i] <= a->lo[i]) {
-        for (size_t j = 0; j < n; j++) s[j] = 0;
-        return 1;
-    }
+/* The largest of n scores from key `from` on, whole vectors; -inf stands where query i sees none. */
+INLINE float largest_seen(const ph_attend *a, size_t i, float *s, size_t from, size_t n) {
+    size_t lo = (size_t)a->lo[i] - from, hi = (size_t)a->hi[i] - from;
+    vf     most = v_set1(-INFINITY);
     for (size_t j = 0; j < lo; j++) s[j] = -INFINITY;
     for (size_t j = hi; j < n; j++) s[j] = -INFINITY;
     for (size_t j = 0; j < n; j += W) most = v_maxnum(v_load(&s[j]), most);
-    float here = v_largest(most), top = here > a->m[i] ? here : a->m[i];
-    /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
-    float base = top > -INFINITY ? top : 0.0f, keep = first_lane(v_exp(v_set1(a->m[i] - base)));
+    return v_largest(most);
+}
+
+/* n scores become weights e^(s - base); returns their sum. */
+INLINE float weights_of(float *s, float base, size_t n) {
+    vf sum = v_zero();
     for (size_t j = 0; j < n; j += W) {
         vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
         p = v_pick(v_less(p, v_set1(FLT_MIN)), v_zero(),
@@ -241,62 +329,88 @@ INLINE float weigh(const ph_attend *a, size_t i, float *s, size_t from, size_t e
         sum = v_add(sum, p);
         v_store(&s[j], p);
     }
-    a->l[i] = a->l[i] * keep + v_sum(sum);
-    a->m[i] = top;
-    return keep;
+    return v_sum(sum);
 }
 
-/* Keys of query i alone: [lo, hi), counted from `from`. */
-INLINE void mix_alone(stored t, const ph_attend *a, size_t i, const float *s, size_t from, size_t lo,
-                      size_t hi) {
-    const unsigned char *v = (const unsigned char *)a->v + lo * row_bytes_of(t, a->v_stride);
-    if (lo < hi) mix(t, a, 1, &a->acc[i * a->dv], &s[lo - from], v, hi - lo);
+/* Scores of query i, from key `from` on, become weights, zero for keys that it does not see; its m and l move
+ * on, and its answer so far is scaled.  A query that sees none of them stays as it is. */
+INLINE void weigh(const ph_attend *a, size_t i, float *s, size_t from, size_t end) {
+    size_t n = (end - from + W - 1) / W * W;
+    if (!sees(a, i)) return;
+    float here = largest_seen(a, i, s, from, n), top = here > a->m[i] ? here : a->m[i];
+    /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
+    float base = top > -INFINITY ? top : 0.0f, sum = weights_of(s, base, n);
+    if (top != a->m[i]) {
+        float keep = first_lane(v_exp(v_set1(a->m[i] - base)));
+        times(&a->acc[i * a->dv], keep, a->dv);
+        a->l[i] *= keep;
+        a->m[i] = top;
+    }
+    a->l[i] += sum;
 }
 
-/* Queries [i, i + queries), a constant.  Lanes are keys modulo W whatever the queries beside, and each
- * query's keys come in order, so its bits are its own. */
-INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t queries) {
+/* ---- queries in strips ---- */
+
+/* The next strip's queries when `left` are left: few of one or two. */
+INLINE size_t strip_queries(stored t, size_t left) {
+    if (t.block == 1 && MANY == 6 && left >= 6 && left != 7 && left != 8 && left != 11) return 6;
+    if (QUERIES == 4 && left >= 4) return 4;
+    if ((QUERIES == 4 || t.block == 1) && left >= 3 && !(QUERIES == 2 && left == 4)) return 3;
+    return left >= 2 ? 2 : 1;
+}
+
+INLINE size_t strips_of(stored t, size_t n) {
+    size_t strips = 0;
+    for (; n; n -= strip_queries(t, n)) strips++;
+    return strips;
+}
+
+/* `step` with its number of queries a constant. */
+#define BY_QUERIES(queries, step)                                                                            \
+    if (queries == MANY)                                                                                     \
+        step(MANY);                                                                                          \
+    else if (queries == QUERIES)                                                                             \
+        step(QUERIES);                                                                                       \
+    else if (queries == 3)                                                                                   \
+        step(3);                                                                                             \
+    else if (queries == 2)                                                                                   \
+        step(2);                                                                                             \
+    else                                                                                                     \
+        step(1)
+
+/* Queries [i, i + n), n <= SOME.  Values are called for while scores are made, and what comes next while
+ * values are met.  Lanes are keys modulo W whatever the queries beside, and each query's keys come in order,
+ * so its bits are its own. */
+INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t n, int is_first, int is_last) {
     float *s = a->scratch; /* of these queries; the next ones have it after them, while it is cached */
-    size_t from = PH_ATTEND_KEYS, end = 0, first = 0, last = PH_ATTEND_KEYS;
-    for (size_t q = i; q < i + queries; q++) {
-        size_t lo = (size_t)a->lo[q], hi = (size_t)a->hi[q];
-        if (a->hi[q] <= a->lo[q])
-            lo = hi = first = PH_ATTEND_KEYS; /* nothing is shared with it */
-        else
-            from = lo < from ? lo : from, end = hi > end ? hi : end;
-        first = lo > first ? lo : first;
-        last = hi < last ? hi : last;
+    size_t strips = strips_of(t, n);
+    seen   x[SOME]; /* of a strip, by its first query */
+    ahead  v = ahead_of(a->v, is_first ? a->v_bytes : 0, a->d * strips);
+    ahead  k = ahead_of(a->next, is_last ? a->next_bytes : 0, PH_ATTEND_KEYS * strips);
+    for (size_t q = 0, some; q < n; q += some) {
+        some = strip_queries(t, n - q);
+        x[q] = seen_of(t, a, i + q, some);
+#define SCORE(c) score_strip(t, a, x[q], i + q, c, &s[q * PH_ATTEND_KEYS], &v)
+        BY_QUERIES(some, SCORE);
+#undef SCORE
     }
-    if (from >= end) return;
-    from = t.by_channel && t.block > 1 ? 0 : from / W * W;
-    if (t.by_channel && t.block == 1)
-        score_keys(t, a, queries, s, &a->q[i * a->q_stride], from, end - from);
-    else if (t.by_channel)
-        score_channels(a, queries, s, &a->q[i * a->q_stride]);
-    else
-        score(t, a, queries, s, &a->q[i * a->q_stride],
-              (const unsigned char *)a->k + from * row_bytes_of(t, a->k_stride), end - from);
-    for (size_t q = i; q < i + queries; q++)
-        times(&a->acc[q * a->dv], weigh(a, q, &s[(q - i) * PH_ATTEND_KEYS], from, end), a->dv);
-    if (first >= last) first = last = PH_ATTEND_KEYS;
-    /* Keys that only some see are for those alone: a weight of zero would let an infinity through. */
-    for (size_t q = i; q < i + queries; q++) {
-        if (a->hi[q] <= a->lo[q]) continue;
-        size_t lo = (size_t)a->lo[q], hi = (size_t)a->hi[q];
-        mix_alone(t, a, q, &s[(q - i) * PH_ATTEND_KEYS], from, lo, hi < first ? hi : first);
+    for (size_t q = 0, some; q < n; q += some) {
+        some = strip_queries(t, n - q);
+        for (size_t c = q; c < q + some; c++) weigh(a, i + c, &s[c * PH_ATTEND_KEYS], x[q].from, x[q].end);
     }
-    if (first < last)
-        mix(t, a, queries, &a->acc[i * a->dv], &s[first - from],
-            (const unsigned char *)a->v + first * row_bytes_of(t, a->v_stride), last - first);
-    for (size_t q = i; first < last && q < i + queries; q++)
-        mix_alone(t, a, q, &s[(q - i) * PH_ATTEND_KEYS], from, last, (size_t)a->hi[q]);
+    for (size_t q = 0, some; q < n; q += some) {
+        some = strip_queries(t, n - q);
+#define MIX(c) mix_strip(t, a, x[q], i + q, c, &s[q * PH_ATTEND_KEYS], &k)
+        BY_QUERIES(some, MIX);
+#undef MIX
+    }
 }
 
 INLINE void attend(stored t, const ph_attend *a) {
-    size_t i = 0;
-    for (; t.block == 1 && i + MANY <= a->n_q; i += MANY) attend_some(t, a, i, MANY);
-    for (; i + QUERIES <= a->n_q; i += QUERIES) attend_some(t, a, i, QUERIES);
-    for (; i < a->n_q; i++) attend_some(t, a, i, 1);
+    for (size_t i = 0; i < a->n_q; i += SOME) {
+        size_t left = a->n_q - i;
+        attend_some(t, a, i, left < SOME ? left : SOME, !i, left <= SOME);
+    }
 }
 
 #define AT(T, get, get_n, bytes)                                                                             \

@@ -340,6 +340,106 @@ static int go_in_pieces(lm *l, ph_syms syms, uint64_t ns) {
     return n;
 }
 
+/* ---- long contexts ---- */
+
+/* What a row sees is cut into stretches at 512 and 1024 (cached_attend.c); few rows are shared out by them.
+ */
+enum { LONG = 1100, LONG_END = 4, LONG_CHUNK = 250 };
+
+static void reopen_cache(lm *l) {
+    ph_kv_close(l->kv);
+    l->kv = eh_lm_cache(&l->m, 1, LONG);
+}
+
+/* The units of the first of two layers' attention, in the last run. */
+static size_t attend_units(void) {
+    enum { SPANS_MAX = 1 << 12 };
+    ph_span *span = calloc(SPANS_MAX, sizeof *span);
+    size_t   units[2] = {0}, n = span ? ph_trace_spans(eh_trace, span, SPANS_MAX) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(span[i].name, "attend")) units[0] = units[1], units[1] = span[i].arg;
+    free(span);
+    return units[0];
+}
+
+/* Logits of the last LONG_END tokens: all rows in chunks, or the last ones alone, in pieces and in twos. */
+static void feed_long(lm *l, int by_step, float *out) {
+    size_t vocab = (size_t)l->m.vocab;
+    float *room = logits_room();
+    int    sequence, end = LONG - LONG_END;
+    reopen_cache(l);
+    CHECK(!ph_kv_begin(l->kv, &sequence, NULL));
+    for (int from = 0; from < end; from += LONG_CHUNK)
+        feed(l, sequence, 3, from, end - from < LONG_CHUNK ? end - from : LONG_CHUNK, room);
+    if (!by_step) {
+        feed(l, sequence, 3, end, LONG_END, out);
+    } else {
+        feed(l, sequence, 3, end, 1, out);
+        CHECK(!ph_kv_extend(l->kv, sequence, end + 2, NULL));
+        ph_syms syms = bind_rows(l, 1);
+        eh_lm_rows(&l->m, at(l, l->ids), at(l, l->rows), sequence, 3, end + 1, 1);
+        CHECK(go_in_pieces(l, syms, 1) > 2);
+        memcpy(&out[vocab], at(l, l->logits), vocab * sizeof *out);
+        feed(l, sequence, 3, end + 2, 2, &out[2 * vocab]);
+    }
+    free(room);
+}
+
+static void define_long(const eh_lm *m, const ph_graph *g, float *out) {
+    ph_kv *kv = eh_lm_cache(m, 1, LONG);
+    float *room = logits_room();
+    int    sequence, end = LONG - LONG_END;
+    CHECK(!ph_kv_begin(kv, &sequence, NULL));
+    for (int from = 0; from < end; from += LONG_CHUNK)
+        define(m, g, kv, sequence, 3, from, end - from < LONG_CHUNK ? end - from : LONG_CHUNK, room);
+    define(m, g, kv, sequence, 3, end, LONG_END, out);
+    ph_kv_close(kv);
+    free(room);
+}
+
+static void stretches(eh_lm m) {
+    eh_store s;
+    lm       l;
+    size_t   n = LONG_END * (size_t)m.vocab;
+    float   *want = logits_room(), *got = logits_room();
+    eh_store_open(&s);
+    ph_graph *g = eh_lm_graph(&m, &s);
+    define_long(&m, g, want);
+    for (int threads = 1; threads <= 4; threads *= 2) {
+        CHECK(!ph_trace_open(&eh_trace, 1 << 12, NULL));
+        if (open_on(&l, &m, g, threads, ph_cpu_features())) {
+            feed_long(&l, threads > 1, got);
+            size_t units = attend_units();
+            if (threads > 1) /* two rows, whose first layer sees three stretches */
+                CHECK_SAY(units == 2 * 3 * (size_t)m.kv_heads, "%d threads: %zu units", threads, units);
+        }
+        close_on(&l);
+        ph_trace_close(eh_trace);
+        eh_trace = NULL;
+        if (threads == 1) {
+            eh_close_to(got, want, n, 1e-3f, "long, against the definition");
+            memcpy(want, got, n * sizeof *want);
+        }
+        eh_same(got, want, n, "long, threads and steps");
+    }
+    ph_graph_close(g);
+    eh_store_close(&s);
+    free(want);
+    free(got);
+}
+
+void test_language_stretches(void) {
+    eh_lm m = eh_lm_small;
+    m.window = 700;
+    stretches(m);
+    m.kv = PH_Q8_0, m.softcap = 2.5f;
+    stretches(m);
+    m.kv = PH_Q4_1, m.kv_heads = 1;
+    stretches(m);
+}
+
+/* ---- what a run may do ---- */
+
 static void again(eh_lm m) {
     static const uint64_t pauses[] = {0, 1, 2000, 40000};
     eh_store              s;
