@@ -328,6 +328,51 @@ void test_onnx_old_forms(void) {
     done(&i);
 }
 
+/* Whether an axis is 1 only a run knows: the answer has its rank from numbers, not from a guess. */
+void test_onnx_squeeze_of_a_symbol(void) {
+    om_bytes m = one_node(om_node("Squeeze", "", "x", "y"), 13, "batch,3,1", 1);
+    refuse(&m, PH_EUNSUP, "Squeeze without axes: whether dimension 0 (batch) goes");
+    m = one_node(om_node("Squeeze", "", "x", "y"), 13, "2,3,1", 1);
+    om_import i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[2, 3]");
+    done(&i);
+    for (int64_t batch = 1; batch <= 2; batch++) {
+        ph_onnx_given given = {.name = "x", .rank = 3, .dim = {batch, 3, 1}};
+        m = one_node(om_node("Squeeze", "", "x", "y"), 13, "batch,3,1", 1);
+        i = import_given(&m, &given, 1);
+        expect_shape(&i, "y", batch == 1 ? "[3]" : "[2, 3]");
+        done(&i);
+    }
+}
+
+/* An output is what it is said to be, or the model is refused: callers read by the word. */
+void test_onnx_output_types(void) {
+    static const struct {
+        const char *op;
+        int         in, said;
+        const char *word;
+    } rows[] = {{"Relu", 1, 7, "output 'y' is said to be int64, and is made as F32"},
+                {"Shape", 1, 1, "output 'y' is said to be float, and is made as I64"},
+                {"Abs", 6, 7, "output 'y' is said to be int64, and is made as I32"},
+                {"Relu", 1, 10, NULL},
+                {"Relu", 1, 1, NULL},
+                {"Abs", 6, 6, NULL},
+                {"Shape", 1, 7, NULL}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        om_bytes g = {.n = 0}, n = om_node(rows[k].op, "", "x", "y");
+        om_value(&g, 11, "x", rows[k].in, "batch,3"), om_value(&g, 12, "y", rows[k].said, ""),
+            om_sub(&g, 1, &n);
+        om_bytes m = om_model(&g, 17);
+        if (rows[k].word) {
+            refuse(&m, PH_EMISMATCH, rows[k].word);
+            continue;
+        }
+        om_import i = import_given(&m, NULL, 0);
+        CHECK_SAY(!i.rc, "%s: %s", rows[k].op, i.err.msg);
+        done(&i);
+    }
+}
+
 /* Past and new keys: a sum of two axes has no symbol, but numbers. */
 void test_onnx_given(void) {
     om_bytes g = {.n = 0}, n = om_node("Concat", "", "past,new", "all");
