@@ -402,6 +402,30 @@ void test_onnx_given(void) {
     }
 }
 
+/* A slice of a shape is reckoned, and cut as Slice itself cuts. */
+void test_onnx_sizes_sliced(void) {
+    static const struct {
+        int64_t     start, end, step;
+        const char *want;
+    } rows[] = {{-9, -9, -1, "[2]"},           {INT64_MIN, INT64_MIN, INT64_MIN + 1, "[2]"},
+                {-1, INT64_MIN, -2, "[4, 2]"}, {9, -9, -1, "[4, A, 2]"},
+                {-9, 9, 2, "[2, 4]"},          {0, 9, INT64_MAX, "[2]"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        om_bytes g = {.n = 0}, n = om_node("Shape", "", "x", "s");
+        int64_t  zero = 0;
+        om_value(&g, 11, "x", 1, "2,batch,4"), om_value(&g, 12, "y", 1, "?");
+        om_list(&g, "from", 1, &rows[i].start), om_list(&g, "to", 1, &rows[i].end),
+            om_list(&g, "axis", 1, &zero);
+        om_list(&g, "step", 1, &rows[i].step), om_sub(&g, 1, &n);
+        n = om_node("Slice", "", "s,from,to,axis,step", "e"), om_sub(&g, 1, &n);
+        n = om_node("ConstantOfShape", "", "e", "y"), om_sub(&g, 1, &n);
+        om_bytes  m = om_model(&g, 17);
+        om_import k = import_given(&m, NULL, 0);
+        expect_shape(&k, "y", rows[i].want);
+        done(&k);
+    }
+}
+
 /* The names of its axes, apart by " | "; where the import stopped. */
 static void expect_axes(const om_import *i, const char *stopped, const char *want) {
     ph_onnx_axis axis[PH_ONNX_AXES_MAX];
