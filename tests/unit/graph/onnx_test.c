@@ -345,6 +345,29 @@ void test_onnx_squeeze_of_a_symbol(void) {
     }
 }
 
+/* Pieces of an axis that need not divide it are as long as a run says, not as a floor does. */
+void test_onnx_split_of_a_symbol(void) {
+    static const struct {
+        const char *dims;
+        int64_t     rows;
+        const char *first, *last;
+    } rows[] = {
+        {"n,4", 3, "[2, 4]", "[1, 4]"}, {"n,4", 1, "[1, 4]", "[0, 4]"}, {"n,4", 6, "[3, 4]", "[3, 4]"}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        om_bytes n = om_node("Split", "", "x", "y,z");
+        om_number(&n, "num_outputs", 2);
+        om_bytes m = one_node(n, 18, rows[k].dims, 1);
+        refuse(&m, PH_EUNSUP, "Split: a symbolic dimension into 2 pieces, which need not divide it");
+        n = om_node("Split", "", "x", "y,z"), om_number(&n, "num_outputs", 2);
+        m = one_node(n, 18, rows[k].dims, 1);
+        ph_onnx_given given = {.name = "x", .rank = 2, .dim = {rows[k].rows, 4}};
+        om_import     i = import_given(&m, &given, 1);
+        expect_shape(&i, "y", rows[k].first);
+        expect_shape(&i, "z", rows[k].last);
+        done(&i);
+    }
+}
+
 /* An output is what it is said to be, or the model is refused: callers read by the word. */
 void test_onnx_output_types(void) {
     static const struct {
