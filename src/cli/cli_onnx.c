@@ -91,7 +91,7 @@ static ph_rc check_list(const char *list, ph_err *err) {
         char   *end = NULL;
         long    size = p[n] == '=' ? strtol(p + n + 1, &end, 10) : -1;
         int64_t behind;
-        if (size < 0 || end != p + whole)
+        if (size < 0 || end == p + n + 1 || end != p + whole)
             return PH_FAIL(err, PH_EUSAGE, "--axis takes NAME=NUMBER, with commas between, not '%.60s'", p);
         if (ph_onnx_axis_listed(&(ph_onnx_axis){p, n, -1}, p + whole + (p[whole] == ','), &behind))
             return PH_FAIL(err, PH_EUSAGE, "--axis has two numbers for '%.*s', %ld and %" PRId64,

@@ -25,6 +25,7 @@ typedef struct job {
     char           differs[160];
     int            image_tokens; /* of the planned picture; 0: it takes none */
     ph_cli_plugins plugins;
+    ph_option      shared[2][PH_CLI_ROWS_MAX]; /* of a model, and of a session */
 } job;
 
 static void bytes(char out[32], size_t n) {
@@ -244,20 +245,35 @@ static ph_rc count_tokens(job *j, ph_err *err) {
     return PH_OK;
 }
 
-static ph_rc inspect_onnx(job *j, ph_err *err) {
-    ph_cli_onnx               how = {.path = j->cli.model,
-                                     .axes = j->axes,
-                                     .budget = j->budget,
-                                     .is_json = j->cli.is_json,
-                                     .is_graph = j->is_graph,
-                                     .threads = j->cli.session.threads};
+/* The first option given that nothing comes of where the model is an ONNX file; or NULL. */
+static const char *of_other_models(const job *j) {
+    static const char *const  taken[] = {"--model", "--json", "--quiet", "--threads"};
     const ph_session_options *s = &j->cli.session;
-    if (j->cli.mmproj || j->cli.template_path || j->cli.is_trusted || j->cli.kv || s->is_exact ||
-        s->is_rows8 || s->context || s->images || s->sequences || s->beside || j->size)
-        return PH_FAIL(
-            err, PH_EUSAGE,
-            "an ONNX file is one graph: --mmproj, --chat-template, --trust, --kv, --exact, --rows8, "
-            "--context, --images, --image-size, --sequences and --pipeline are for other models");
+    for (size_t g = 0; g < sizeof j->shared / sizeof *j->shared; g++)
+        for (const ph_option *r = j->shared[g]; r->name; r++) {
+            size_t k = 0;
+            while (k < sizeof taken / sizeof *taken && strcmp(taken[k], r->name)) k++;
+            if (k == sizeof taken / sizeof *taken && ph_option_is_given(r)) return r->name;
+        }
+    return s->images      ? "--images"
+           : j->size      ? "--image-size"
+           : s->sequences ? "--sequences"
+           : j->pipeline  ? "--pipeline"
+                          : NULL;
+}
+
+static ph_rc inspect_onnx(job *j, ph_err *err) {
+    ph_cli_onnx how = {.path = j->cli.model,
+                       .axes = j->axes,
+                       .budget = j->budget,
+                       .is_json = j->cli.is_json,
+                       .is_graph = j->is_graph,
+                       .threads = j->cli.session.threads};
+    const char *other = of_other_models(j);
+    if (other)
+        return PH_FAIL(err, PH_EUSAGE,
+                       "an ONNX file is one graph, planned for the native engine: %s is for other models",
+                       other);
     if (j->is_svg || j->graph || j->shows_tensors)
         return PH_FAIL(err, PH_EUSAGE,
                        "of an ONNX file there is one graph, with --dot; --svg, --graph and --tensors are for "
@@ -340,7 +356,7 @@ static ph_rc list_engines(job *j, ph_err *err) {
 
 static ph_rc run(const ph_command *self, int argc, char **argv, ph_err *err) {
     static job      j;
-    ph_option       model[PH_CLI_ROWS_MAX], session[PH_CLI_ROWS_MAX], plugin[2];
+    ph_option       plugin[2], *model = j.shared[0], *session = j.shared[1];
     const ph_option own[] = {
         {"--memory", 0, "SIZE", "say whether it fits: 1.8GB, 512MiB; exit 1 if not", PH_OPTION_SIZE,
          &j.budget},

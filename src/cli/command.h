@@ -90,7 +90,9 @@ typedef struct ph_options {
  * Errors: PH_EUSAGE an unknown option (names one that is near), an argument that is missing, unreadable or
  * out of range. */
 ph_rc ph_options_parse(ph_options *o, int argc, char **argv, ph_err *err);
-void  ph_options_print(const ph_options *o); /* the option part of a command's help, to standard output */
+/* Whether a value was given to it that is not none, no flag or 0, which are the defaults of most. */
+int  ph_option_is_given(const ph_option *r);
+void ph_options_print(const ph_options *o); /* the option part of a command's help, to standard output */
 
 /* ---- subcommands ---- */
 typedef struct ph_command {

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,24 @@ static ph_rc set(const ph_option *r, const char *value, ph_err *err) {
         break;
     }
     return set_whole(r, value, err);
+}
+
+int ph_option_is_given(const ph_option *r) {
+    switch (r->takes.kind) {
+    case PH_TAKES_TEXT:
+        return *(const char *const *)r->to != NULL;
+    case PH_TAKES_TEXTS:
+        return ((const ph_texts *)r->to)->n > 0;
+    case PH_TAKES_REAL:
+        return fabs(*(const double *)r->to) > 0;
+    case PH_TAKES_SIZE:
+    case PH_TAKES_U64:
+        return *(const uint64_t *)r->to != 0;
+    case PH_TAKES_NONE:
+    case PH_TAKES_INT:
+        break;
+    }
+    return *(const int *)r->to != 0;
 }
 
 /* One option at argv[*i]; moves *i past its argument. */

@@ -241,6 +241,10 @@ static ph_rc put_data(sink *s, const plan *p, const ph_onnx_producer *from, uint
 
 /* ---- files ---- */
 
+static ph_rc written(ph_rc rc, const char *path, ph_err *err) {
+    return rc ? ph_note(err, rc, "while writing %.120s", path) : PH_OK;
+}
+
 /* Both are written before one has its name: a model that cannot be finished leaves the data of an older one
  * alone. */
 static ph_rc write_files(const char *path, const char *data, const plan *p, const ph_onnx_producer *from,
@@ -248,8 +252,8 @@ static ph_rc write_files(const char *path, const char *data, const plan *p, cons
     ph_part_file model, beside = {0};
     PH_TRY(ph_part_open(&model, path, err));
     ph_rc rc = p->data ? ph_part_open(&beside, data, err) : PH_OK;
-    if (!rc && p->data) rc = put_data(&(sink){.to = beside.to}, p, from, buffer, err);
-    if (!rc) rc = put_model(&(sink){.to = model.to}, p, from, buffer, err);
+    if (!rc && p->data) rc = written(put_data(&(sink){.to = beside.to}, p, from, buffer, err), data, err);
+    if (!rc) rc = written(put_model(&(sink){.to = model.to}, p, from, buffer, err), path, err);
     if (!rc && fflush(model.to)) rc = PH_FAIL(err, PH_EIO, "cannot write %.200s: %s", path, strerror(errno));
     if (beside.to) rc = ph_part_close(&beside, rc, err);
     return ph_part_close(&model, rc, err);

@@ -69,7 +69,11 @@ static ph_rc write_file(const char *path, const ph_weight *at, size_t first, siz
     if (memory && fclose(memory) && !rc) rc = PH_FAIL(err, PH_ENOMEM, "the header of %.200s", path);
     if (!rc) rc = ph_produce_buffer(&buffer, at + first, n, err);
     if (!rc) rc = ph_part_open(&f, path, err);
-    if (!rc) rc = ph_part_close(&f, write_some(f.to, at, first, n, header, n_header, p, buffer, err), err);
+    if (!rc) {
+        rc = write_some(f.to, at, first, n, header, n_header, p, buffer, err);
+        if (rc) (void)ph_note(err, rc, "while writing %.120s", path);
+        rc = ph_part_close(&f, rc, err);
+    }
     free(header);
     free(buffer);
     return rc;

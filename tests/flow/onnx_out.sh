@@ -104,11 +104,14 @@ expect 2 'is what is read' "one of all over what is read" "$P" convert "$D/part/
 expect 0 '' "one of all over what is read: none written" test "$(ls "$D/part/all")" = language.onnx
 limited() { (ulimit -f "$1" && exec "${@:2}"); }
 expect 4 'File too large' "no room for any part" limited 4 "$P" convert $S/vlm_llava15 -o "$D/room" --to onnx --part all
+expect 4 'while writing .*room/vision\.onnx$' "no room for any part: which" limited 4 "$P" convert $S/vlm_llava15 -o "$D/room" --to onnx --part all
 expect 0 '' "no room for any part: nothing there" test ! -e "$D/room"
 # The weights of an older model stay its own when a new one cannot be finished.
 expect 0 'of weights' "an older model" "$P" convert $S/vlm_llava15 -o "$D/old.onnx" --to onnx --part language --external 0
 sum=$(cat "$D"/old.onnx* | cksum)
 expect 4 'File too large' "no room for the model" limited 100 "$P" convert $S/vlm_llava15 -o "$D/old.onnx" --to onnx --part language --external 72KB
+expect 4 'while writing .*old\.onnx' "no room for the model: which" limited 100 "$P" convert $S/vlm_llava15 -o "$D/old.onnx" --to onnx --part language --external 72KB
+expect 4 'while writing .*old\.onnx\.data$' "no room for the data: which" limited 4 "$P" convert $S/vlm_llava15 -o "$D/old.onnx" --to onnx --part language --external 0
 expect 0 '' "no room for the model: the older one is whole" test "$sum" = "$(cat "$D"/old.onnx* | cksum)"
 expect 0 '' "nothing left behind" test -z "$(find "$D" -name '.pinhole*')"
 echo "$passed passed, $failed failed"

@@ -124,6 +124,7 @@ ok "an older directory" "$P" convert $A -o "$D/older" --to safetensors -q
 before=$(cd "$D/older" && find . -type f -exec cksum {} + | sort)
 (ulimit -f 100 && exec "$P" quantize $A -o "$D/older" --to int8 -q > "$D/out" 2> "$D/err")
 ok "no room for weights: exit 4" test $? = 4
+ok "no room for weights: which file" grep -qE "while writing .*/model\.safetensors$" "$D/err"
 ok "no room for weights: as it was" same "$before" "$(cd "$D/older" && find . -type f -exec cksum {} + | sort)"
 ok "no room: nothing left" same "$(find "$D/small" -name '*.part' -o -name '*.gguf' -o -name '*.safetensors')" ""
 

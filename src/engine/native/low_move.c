@@ -101,7 +101,8 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
         int64_t count = ph_native_dim(p, p->size, counted, k), first = 0;
         if (axis >= 0) PH_TRY(first_on(p, m, axis, count, &first, err));
         m->src0 += axis < 0 ? 0 : first * src[axis];
-        add_loop(m, (loop){count, axis < 0 ? 0 : src[axis] * m->step[axis], dst[k]});
+        /* A slice of one may have any step, which times a stride need not fit. */
+        add_loop(m, (loop){count, axis < 0 || count == 1 ? 0 : src[axis] * m->step[axis], dst[k]});
     }
     if (!m->n_loops) m->at[m->n_loops++] = (loop){1, 1, 1};
     return PH_OK;

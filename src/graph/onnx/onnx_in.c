@@ -280,6 +280,15 @@ static void give_way(ph_oi *o, int id, const char *name) {
     o->g->value[id].is_output = was_output;
 }
 
+/* What an output is said to be; callers, and `check` of the seam behind it, go by that.  f32 becomes any
+ * real. */
+static ph_rc check_type(ph_oi *o, const ph_onnx_value *v, const ph_value *made, ph_err *err) {
+    ph_dtype t = ph_onnx_dtype(v->type);
+    if (!v->type || t == made->dtype || (is_float(t) && made->dtype == PH_F32)) return PH_OK;
+    return ph_oi_fail(o, err, PH_EMISMATCH, "%.80s: output '%.100s' is said to be %s, and is made as %s",
+                      o->m->name, v->name, ph_onnx_type_name(v->type), ph_dtype_name(made->dtype));
+}
+
 static ph_rc add_output(ph_oi *o, const ph_onnx_value *v, ph_err *err) {
     ph_dtype    t = ph_onnx_dtype(v->type);
     ph_oi_item *item = ph_oi_item_of(o, v->name);
@@ -289,6 +298,7 @@ static ph_rc add_output(ph_oi *o, const ph_onnx_value *v, ph_err *err) {
     if (item->id < 0) return ph_oi_fail(o, err, PH_EMISMATCH, "output '%.100s' has no value", v->name);
     ph_value *value = &o->g->value[item->id];
     int       id = item->id, is_same = !strcmp(value->name, v->name);
+    PH_TRY(check_type(o, v, value, err));
     if (is_same && value->is_output)
         return PH_FAIL(err, PH_EMISMATCH, "%.80s: output '%.100s' is listed twice", o->m->name, v->name);
     if (is_float(t) && value->dtype == PH_F32) {

@@ -1,8 +1,8 @@
 /* op_cast.c - Cast (opset 19) between plain types.
  *
- * To whole numbers the fraction is cut; what does not fit becomes the nearest
- * number that does, and NaN becomes 0 (ONNX leaves both open).  f16 and bf16 round to
- * nearest even.
+ * From whole to whole numbers the low bits stay, as ONNX wants: 300 is 44 in 8 bits.  From reals the fraction
+ * is cut; what does not fit becomes the nearest number that does, and NaN becomes 0 (ONNX leaves both open).
+ * f16 and bf16 round to nearest even.
  */
 #include "graph/op/op_help.h"
 
@@ -26,7 +26,7 @@ static const struct {
     {10, PH_F16, 0, 0},
     {11, PH_F64, 0, 0},
     {12, PH_U32, 0, UINT32_MAX},
-    {13, PH_U64, 0, INT64_MAX}, /* beyond 2^63 as signed numbers have it */
+    {13, PH_U64, 0, INT64_MAX}, /* the highest that a real becomes */
     {16, PH_BF16, 0, 0},
 };
 enum { N_TYPES = (int)(sizeof types / sizeof *types) };
@@ -74,7 +74,7 @@ static number load(int row, const char *p) {
     } else {
         int shift = 64 - 8 * (int)item;
         x.whole = types[row].low < 0 ? (int64_t)(bits << shift) >> shift : (int64_t)bits;
-        x.real = (double)x.whole;
+        x.real = types[row].dtype == PH_U64 ? (double)bits : (double)x.whole;
     }
     return x;
 }
@@ -82,7 +82,7 @@ static number load(int row, const char *p) {
 static int64_t to_whole(int row, int from_whole, number x) {
     int64_t low = types[row].low, high = types[row].high;
     if (types[row].dtype == PH_BOOL) return from_whole ? x.whole != 0 : isnan(x.real) || fabs(x.real) > 0;
-    if (from_whole) return x.whole < low ? low : x.whole > high ? high : x.whole;
+    if (from_whole) return x.whole; /* `store` writes the low bytes */
     if (isnan(x.real)) return 0;
     if (x.real <= (double)low) return low;
     if (x.real >= (double)high) return high;

@@ -5,6 +5,7 @@
 
 static float each(float x, float alpha, float beta) {
     (void)beta;
+    if (isnan(x)) return x; /* fmaxf and fminf would take 0 */
     return fmaxf(0.0f, x) + fminf(0.0f, alpha * expm1f(x / alpha));
 }
 

@@ -1,10 +1,9 @@
 /* op_hardsigmoid.c - HardSigmoid: max(0, min(1, alpha x + beta)) (opset 22). */
 #include "graph/op/op_number.h"
 
-#include <math.h>
-
 static float each(float x, float alpha, float beta) {
-    return fmaxf(0.0f, fminf(1.0f, alpha * x + beta));
+    float y = alpha * x + beta;
+    return y < 0 ? 0 : y > 1 ? 1 : y; /* NaN stays, as fmaxf would not have it */
 }
 
 static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,

@@ -181,6 +181,18 @@ static int64_t reduce_whole(const ph_array *x, ph_walk w, int64_t count, const p
     return sum;
 }
 
+/* What a reduction of nothing gives: its start, and of the largest or smallest whole number, the type's own.
+ */
+static int64_t of_none(ph_dtype t, const ph_reduction *r) {
+    int bits = 8 * (int)ph_dtype_bytes(t);
+    if (r->whole_start != INT64_MIN && r->whole_start != INT64_MAX) return r->whole_start;
+    int is_low = r->whole_start == INT64_MIN;
+    if (t == PH_BOOL) return !is_low;
+    if (t == PH_U8 || t == PH_U16 || t == PH_U32 || t == PH_U64)
+        return is_low ? 0 : (int64_t)(UINT64_MAX >> (64 - bits));
+    return r->whole_start >> (64 - bits);
+}
+
 static ph_walk walk_of(const ph_array *over, const int64_t *stride, int64_t first) {
     ph_walk w = ph_walk_over(over);
     w.n = 1;
@@ -210,7 +222,7 @@ ph_rc ph_eval_reduce(const ph_graph *g, const ph_node *n, const ph_array *in, ph
         if (x.dtype == PH_F32)
             ((float *)out->data)[i] = (float)reduce_real(x.data, from, count, r);
         else
-            ph_int_put(out, i, reduce_whole(&x, from, count, r));
+            ph_int_put(out, i, count ? reduce_whole(&x, from, count, r) : of_none(x.dtype, r));
     }
     return PH_OK;
 }

@@ -76,7 +76,8 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Start and length along a dimension of known size, as numpy cuts. */
+/* Start and length along a dimension of known size.  Backwards, a start before the first element is the
+ * first, by the specification; numpy finds nothing there. */
 static void cut_known(const cuts *c, int d, int64_t size, int64_t *start, int64_t *length) {
     int64_t s = c->start[d].mul, e = c->end[d].mul, step = c->step[d];
     if (s < 0) s = s < -size ? -1 : s + size; /* -1: before the first */
@@ -86,7 +87,7 @@ static void cut_known(const cuts *c, int d, int64_t size, int64_t *start, int64_
         e = clamp(e, 0, size);
         *length = e > s ? (e - s - 1) / step + 1 : 0;
     } else {
-        s = clamp(s, -1, size - 1);
+        s = size ? clamp(s, 0, size - 1) : -1;
         e = clamp(e, -1, size - 1);
         *length = s > e ? (s - e - 1) / -step + 1 : 0;
     }

@@ -1,6 +1,7 @@
 /* op_split.c - Split (opset 18): pieces along an axis, by a constant list of sizes or a number of equal ones.
  *
- * A symbolic axis can be cut only into equal pieces that divide it.
+ * A symbolic axis can be cut only into equal pieces that divide it whatever the symbols are: of N in 2 pieces
+ * the first is the larger one where N is odd, which no dimension says.
  */
 #include "graph/onnx/onnx_emit.h"
 #include "graph/op/op_help.h"
@@ -40,8 +41,9 @@ static ph_rc piece_sizes(const ph_graph *g, const ph_node *n, ph_dim whole, ph_d
         return PH_OK;
     }
     for (int i = 0; i < count; i++)
-        if (!ph_dim_div(whole, ph_dim_of(count), &piece[i]))
-            return PH_FAIL(err, PH_EUNSUP, "Split: a symbolic dimension into %d pieces", count);
+        if (!ph_dim_div(whole, ph_dim_of(count), &piece[i]) || (count > 1 && ph_dim_has_rest(piece[i])))
+            return PH_FAIL(err, PH_EUNSUP,
+                           "Split: a symbolic dimension into %d pieces, which need not divide it", count);
     return PH_OK;
 }
 

@@ -2,6 +2,16 @@
  * of them. */
 #include "graph/op/op_help.h"
 
+/* Whether a symbol is 1 only a run knows, and the rank hangs on it. */
+static ph_rc refuse_guess(const ph_graph *g, ph_dim d, int i, ph_err *err) {
+    char text[64];
+    ph_graph_dim_print(g, d, text, sizeof text);
+    return PH_FAIL(err, PH_EUNSUP,
+                   "Squeeze without axes: whether dimension %d (%s) goes is known in a run only; name the "
+                   "axes, or give shapes",
+                   i, text);
+}
+
 static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *err) {
     const ph_value *x = ph_in(g, n, 0);
     const ph_dim    one = ph_dim_of(1);
@@ -17,6 +27,8 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
             return PH_FAIL(err, PH_EMISMATCH, "Squeeze: dimension %d is not 1", axis);
         gone[axis] = 1;
     }
+    for (int i = 0; i < x->shape.rank && !ph_in(g, n, 1); i++)
+        if (!ph_dim_is_fixed(x->shape.dim[i])) return refuse_guess(g, x->shape.dim[i], i, err);
     for (int i = 0; i < x->shape.rank; i++)
         if (ph_in(g, n, 1) ? !gone[i] : !ph_dim_same(x->shape.dim[i], one)) y.dim[y.rank++] = x->shape.dim[i];
     ph_infer_set(&out[0], x->dtype, &y);

@@ -389,6 +389,27 @@ void test_lower_move(void) {
     finish(g, &s, eh_syms(0, 0, 0, 3, 0), 1, 0);
 }
 
+/* Backwards from before the first element, and a step that no stride can be multiplied by. */
+void test_lower_slice_far(void) {
+    static const int64_t axis[] = {1}, low[] = {INT64_MIN}, most[] = {INT64_MIN + 1}, back[] = {-2},
+                         far[] = {INT64_MAX}, one[] = {1};
+    const int64_t *const rows[][3] = {
+        {low, low, most}, {low, low, back}, {one, low, most}, {one, far, far}, {far, low, most}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        eh_store  s;
+        ph_graph *g = open_graph(&s);
+        int       x =
+            ph_graph_input(g, "x", PH_F32, ph_shape_of(3, ph_dim_sym(PH_SYM_I), ph_dim_of(5), ph_dim_of(4)));
+        int y = ph_graph_node(g, "Slice",
+                              PH_IN(x, list(g, "s", 1, rows[i][0]), list(g, "e", 1, rows[i][1]),
+                                    list(g, "a", 1, axis), list(g, "p", 1, rows[i][2])),
+                              PH_NO_ATTRS, "y");
+        ph_graph_output(g, y, "y.out");
+        CHECK(y >= 0 && g->value[y].shape.dim[1].mul == 1);
+        finish(g, &s, eh_syms(0, 0, 0, 3, 0), 1, 0);
+    }
+}
+
 void test_lower_gather(void) {
     for (size_t t = 0; t < sizeof stored / sizeof *stored; t++) {
         eh_store  s;

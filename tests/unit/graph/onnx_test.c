@@ -328,6 +328,74 @@ void test_onnx_old_forms(void) {
     done(&i);
 }
 
+/* Whether an axis is 1 only a run knows: the answer has its rank from numbers, not from a guess. */
+void test_onnx_squeeze_of_a_symbol(void) {
+    om_bytes m = one_node(om_node("Squeeze", "", "x", "y"), 13, "batch,3,1", 1);
+    refuse(&m, PH_EUNSUP, "Squeeze without axes: whether dimension 0 (batch) goes");
+    m = one_node(om_node("Squeeze", "", "x", "y"), 13, "2,3,1", 1);
+    om_import i = import_given(&m, NULL, 0);
+    expect_shape(&i, "y", "[2, 3]");
+    done(&i);
+    for (int64_t batch = 1; batch <= 2; batch++) {
+        ph_onnx_given given = {.name = "x", .rank = 3, .dim = {batch, 3, 1}};
+        m = one_node(om_node("Squeeze", "", "x", "y"), 13, "batch,3,1", 1);
+        i = import_given(&m, &given, 1);
+        expect_shape(&i, "y", batch == 1 ? "[3]" : "[2, 3]");
+        done(&i);
+    }
+}
+
+/* Pieces of an axis that need not divide it are as long as a run says, not as a floor does. */
+void test_onnx_split_of_a_symbol(void) {
+    static const struct {
+        const char *dims;
+        int64_t     rows;
+        const char *first, *last;
+    } rows[] = {
+        {"n,4", 3, "[2, 4]", "[1, 4]"}, {"n,4", 1, "[1, 4]", "[0, 4]"}, {"n,4", 6, "[3, 4]", "[3, 4]"}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        om_bytes n = om_node("Split", "", "x", "y,z");
+        om_number(&n, "num_outputs", 2);
+        om_bytes m = one_node(n, 18, rows[k].dims, 1);
+        refuse(&m, PH_EUNSUP, "Split: a symbolic dimension into 2 pieces, which need not divide it");
+        n = om_node("Split", "", "x", "y,z"), om_number(&n, "num_outputs", 2);
+        m = one_node(n, 18, rows[k].dims, 1);
+        ph_onnx_given given = {.name = "x", .rank = 2, .dim = {rows[k].rows, 4}};
+        om_import     i = import_given(&m, &given, 1);
+        expect_shape(&i, "y", rows[k].first);
+        expect_shape(&i, "z", rows[k].last);
+        done(&i);
+    }
+}
+
+/* An output is what it is said to be, or the model is refused: callers read by the word. */
+void test_onnx_output_types(void) {
+    static const struct {
+        const char *op;
+        int         in, said;
+        const char *word;
+    } rows[] = {{"Relu", 1, 7, "output 'y' is said to be int64, and is made as F32"},
+                {"Shape", 1, 1, "output 'y' is said to be float, and is made as I64"},
+                {"Abs", 6, 7, "output 'y' is said to be int64, and is made as I32"},
+                {"Relu", 1, 10, NULL},
+                {"Relu", 1, 1, NULL},
+                {"Abs", 6, 6, NULL},
+                {"Shape", 1, 7, NULL}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        om_bytes g = {.n = 0}, n = om_node(rows[k].op, "", "x", "y");
+        om_value(&g, 11, "x", rows[k].in, "batch,3"), om_value(&g, 12, "y", rows[k].said, ""),
+            om_sub(&g, 1, &n);
+        om_bytes m = om_model(&g, 17);
+        if (rows[k].word) {
+            refuse(&m, PH_EMISMATCH, rows[k].word);
+            continue;
+        }
+        om_import i = import_given(&m, NULL, 0);
+        CHECK_SAY(!i.rc, "%s: %s", rows[k].op, i.err.msg);
+        done(&i);
+    }
+}
+
 /* Past and new keys: a sum of two axes has no symbol, but numbers. */
 void test_onnx_given(void) {
     om_bytes g = {.n = 0}, n = om_node("Concat", "", "past,new", "all");
@@ -354,6 +422,30 @@ void test_onnx_given(void) {
         expect_shape(&k, "y", rows[i].want);
         done(&k);
         ph_onnx_close(&file);
+    }
+}
+
+/* A slice of a shape is reckoned, and cut as Slice itself cuts. */
+void test_onnx_sizes_sliced(void) {
+    static const struct {
+        int64_t     start, end, step;
+        const char *want;
+    } rows[] = {{-9, -9, -1, "[2]"},           {INT64_MIN, INT64_MIN, INT64_MIN + 1, "[2]"},
+                {-1, INT64_MIN, -2, "[4, 2]"}, {9, -9, -1, "[4, A, 2]"},
+                {-9, 9, 2, "[2, 4]"},          {0, 9, INT64_MAX, "[2]"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        om_bytes g = {.n = 0}, n = om_node("Shape", "", "x", "s");
+        int64_t  zero = 0;
+        om_value(&g, 11, "x", 1, "2,batch,4"), om_value(&g, 12, "y", 1, "?");
+        om_list(&g, "from", 1, &rows[i].start), om_list(&g, "to", 1, &rows[i].end),
+            om_list(&g, "axis", 1, &zero);
+        om_list(&g, "step", 1, &rows[i].step), om_sub(&g, 1, &n);
+        n = om_node("Slice", "", "s,from,to,axis,step", "e"), om_sub(&g, 1, &n);
+        n = om_node("ConstantOfShape", "", "e", "y"), om_sub(&g, 1, &n);
+        om_bytes  m = om_model(&g, 17);
+        om_import k = import_given(&m, NULL, 0);
+        expect_shape(&k, "y", rows[i].want);
+        done(&k);
     }
 }
 

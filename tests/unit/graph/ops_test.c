@@ -345,3 +345,142 @@ void test_ops_convtranspose(void) {
                     spread(in, kernel, stride, dilation, pad);
             }
 }
+
+/* One node of two inputs at most, the second a constant list; what it makes of x. */
+static void edge(const char *op, const ph_attr *attr, int n_attr, ph_array x, const ph_array *list,
+                 ph_array want) {
+    ph_graph  *g;
+    ph_err     err = {0};
+    ph_arena   arena;
+    ph_array   y = {0};
+    ph_kernels kernels = gh_kernels();
+    CHECK(!ph_graph_open(&g, "edge", &err) && !ph_arena_open_growing(&arena, 1 << 12, &err));
+    int in[] = {ph_graph_input(g, "x", x.dtype, shape_of(&x)), -1};
+    if (list) in[1] = ph_graph_constant(g, "list", list->dtype, shape_of(list), list->data);
+    ph_graph_node(g, op, in, list ? 2 : 1, attr, n_attr, "y");
+    ph_feed feed = {"x", x};
+    ph_rc   rc = ph_graph_finish(g, &err);
+    if (!rc) rc = ph_graph_eval(g, &(ph_syms){{0}}, &feed, 1, "y", &y, &kernels, &arena, &err);
+    CHECK_SAY(!rc, "%s: %s", op, err.msg);
+    CHECK_SAY(y.dtype == want.dtype && y.rank == want.rank && ph_array_count(&y) == ph_array_count(&want),
+              "%s: %s, %d numbers", op, ph_dtype_name(y.dtype), (int)ph_array_count(&y));
+    if (!rc && ph_array_count(&y) == ph_array_count(&want))
+        CHECK_SAY(!memcmp(y.data, want.data, (size_t)ph_array_count(&want) * ph_dtype_bytes(want.dtype)),
+                  "%s to %s: other numbers", op, ph_dtype_name(want.dtype));
+    ph_arena_close(&arena);
+    ph_graph_close(g);
+}
+
+/* Whole numbers that do not fit keep their low bits. */
+void test_ops_cast_wraps(void) {
+    int64_t  wide[] = {300, -5, (int64_t)1 << 40 | 7, -129};
+    uint8_t  u8[] = {44, 251, 7, 127};
+    int8_t   i8[] = {44, -5, 7, 127};
+    uint16_t u16[] = {300, 65531, 7, 65407};
+    uint64_t u64[] = {300, UINT64_MAX - 4, (uint64_t)1 << 40 | 7, UINT64_MAX - 128},
+             far[] = {(uint64_t)1 << 63};
+    float    top[] = {0x1p63f};
+    ph_array x = gh_array(PH_I64, wide, 1, 4, 0, 0, 0);
+#define TO(type) (ph_attr[]){PH_INT("to", type)}, 1
+    edge("Cast", TO(2), x, NULL, gh_array(PH_U8, u8, 1, 4, 0, 0, 0));
+    edge("Cast", TO(3), x, NULL, gh_array(PH_I8, i8, 1, 4, 0, 0, 0));
+    edge("Cast", TO(4), x, NULL, gh_array(PH_U16, u16, 1, 4, 0, 0, 0));
+    edge("Cast", TO(13), x, NULL, gh_array(PH_U64, u64, 1, 4, 0, 0, 0));
+    edge("Cast", TO(4), gh_array(PH_I8, i8, 1, 2, 0, 0, 0), NULL,
+         gh_array(PH_U16, ((uint16_t[]){44, 65531}), 1, 2, 0, 0, 0));
+    edge("Cast", TO(1), gh_array(PH_U64, far, 1, 1, 0, 0, 0), NULL, gh_array(PH_F32, top, 1, 1, 0, 0, 0));
+#undef TO
+}
+
+/* The largest and the smallest of no whole numbers are the ends of their own type. */
+void test_ops_reduce_nothing(void) {
+    static const struct {
+        ph_dtype type;
+        int64_t  low, high;
+    } rows[] = {{PH_I32, INT32_MIN, INT32_MAX},
+                {PH_I64, INT64_MIN, INT64_MAX},
+                {PH_I8, INT8_MIN, INT8_MAX},
+                {PH_U8, 0, UINT8_MAX},
+                {PH_U16, 0, UINT16_MAX}};
+    int64_t  none[1] = {0}, axis[] = {0}, zero = 0, one = 1;
+    ph_array list = gh_array(PH_I64, axis, 1, 1, 0, 0, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ph_array x = gh_array(rows[i].type, none, 1, 0, 0, 0, 0);
+        int64_t  low = rows[i].low, high = rows[i].high; /* little-endian: their low bytes */
+        edge("ReduceMax", NULL, 0, x, &list, gh_array(x.dtype, &low, 1, 1, 0, 0, 0));
+        edge("ReduceMin", NULL, 0, x, &list, gh_array(x.dtype, &high, 1, 1, 0, 0, 0));
+    }
+    ph_array x = gh_array(PH_I32, none, 1, 0, 0, 0, 0);
+    edge("ReduceSum", NULL, 0, x, &list, gh_array(PH_I32, &zero, 1, 1, 0, 0, 0));
+    edge("ReduceProd", NULL, 0, x, &list, gh_array(PH_I32, &one, 1, 1, 0, 0, 0));
+}
+
+/* A NaN is not hidden by limits: what comes out of a broken model looks broken. */
+void test_ops_nan_stays(void) {
+    static const char *const ops[] = {"HardSigmoid", "HardSwish", "Celu",    "Elu",  "Relu",
+                                      "Selu",        "LeakyRelu", "Sigmoid", "Gelu", "Tanh",
+                                      "Softsign",    "Softplus",  "Mish"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        float      x[] = {NAN, 1};
+        ph_graph  *g;
+        ph_err     err = {0};
+        ph_arena   arena;
+        ph_array   y = {0};
+        ph_kernels kernels = gh_kernels();
+        CHECK(!ph_graph_open(&g, "nan", &err) && !ph_arena_open_growing(&arena, 1 << 12, &err));
+        ph_graph_node(g, ops[i], PH_IN(ph_graph_input(g, "x", PH_F32, ph_shape_of(1, GH_D(2)))), PH_NO_ATTRS,
+                      "y");
+        ph_feed feed = {"x", gh_array(PH_F32, x, 1, 2, 0, 0, 0)};
+        CHECK_SAY(!ph_graph_finish(g, &err) &&
+                      !ph_graph_eval(g, &(ph_syms){{0}}, &feed, 1, "y", &y, &kernels, &arena, &err),
+                  "%s: %s", ops[i], err.msg);
+        CHECK_SAY(y.data && isnan(((float *)y.data)[0]) && isfinite(((float *)y.data)[1]), "%s hides a NaN",
+                  ops[i]);
+        ph_arena_close(&arena);
+        ph_graph_close(g);
+    }
+}
+
+/* Backwards, a start before the first element is the first, and an end before it lets it in. */
+void test_ops_slice_backwards(void) {
+    static const struct {
+        int64_t start, end, step;
+        int     n;
+        float   want[4];
+    } rows[] = {{-9, -9, -1, 1, {0}},
+                {INT64_MIN, INT64_MIN, -2, 1, {0}},
+                {-9, 0, -1, 0, {0}},
+                {9, -9, -1, 3, {2, 1, 0}},
+                {INT64_MAX, INT64_MIN, -2, 2, {2, 0}},
+                {1, INT64_MIN, INT64_MIN + 1, 1, {1}}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int size = 0; size <= 3; size += 3) {
+            float      x[] = {0, 1, 2};
+            int64_t    axis = 0;
+            ph_graph  *g;
+            ph_err     err = {0};
+            ph_arena   arena;
+            ph_array   y = {0};
+            ph_kernels kernels = gh_kernels();
+            int        n = size ? rows[i].n : 0;
+            ph_shape   one = ph_shape_of(1, GH_D(1));
+            CHECK(!ph_graph_open(&g, "slice", &err) && !ph_arena_open_growing(&arena, 1 << 12, &err));
+            ph_graph_node(g, "Slice",
+                          PH_IN(ph_graph_input(g, "x", PH_F32, ph_shape_of(1, GH_D(size))),
+                                ph_graph_constant(g, "s", PH_I64, one, &rows[i].start),
+                                ph_graph_constant(g, "e", PH_I64, one, &rows[i].end),
+                                ph_graph_constant(g, "a", PH_I64, one, &axis),
+                                ph_graph_constant(g, "t", PH_I64, one, &rows[i].step)),
+                          PH_NO_ATTRS, "y");
+            ph_feed feed = {"x", gh_array(PH_F32, x, 1, size, 0, 0, 0)};
+            CHECK_SAY(!ph_graph_finish(g, &err) &&
+                          !ph_graph_eval(g, &(ph_syms){{0}}, &feed, 1, "y", &y, &kernels, &arena, &err),
+                      "row %d: %s", (int)i, err.msg);
+            CHECK_SAY(ph_array_count(&y) == n, "row %d: %d numbers, wanted %d", (int)i,
+                      (int)ph_array_count(&y), n);
+            for (int k = 0; k < n && ph_array_count(&y) == n; k++)
+                CHECK(((float *)y.data)[k] == rows[i].want[k]);
+            ph_arena_close(&arena);
+            ph_graph_close(g);
+        }
+}
