@@ -18,7 +18,7 @@
 
 /* STRETCH_MIN keys are worth a unit; a row has at most STRETCHES.  SPLIT_ROWS: more rows give units enough.
  * QUERIES_MIN: fewer in a unit would wait for the bytes of keys and values. */
-enum { STRETCH_MIN = 512, STRETCHES = 16, SPLIT_ROWS = 4, QUERIES_MIN = 24 };
+enum { STRETCH_MIN = 512, STRETCHES = 16, SPLIT_ROWS = 4, QUERIES_MIN = 24, QUERIES_MAX = 96 };
 
 /* ---- spans and stretches ---- */
 
@@ -85,15 +85,15 @@ typedef struct desk {
 } desk;
 
 static size_t desk_bytes(size_t d, size_t dv) {
-    size_t sums = ph_whole_lines(PH_QUERIES_MAX * dv) + 2 * ph_whole_lines(PH_QUERIES_MAX);
-    return ph_query_bytes(PH_QUERIES_MAX, d, dv, 0) + sums * sizeof(float);
+    size_t sums = ph_whole_lines(QUERIES_MAX * dv) + 2 * ph_whole_lines(QUERIES_MAX);
+    return ph_query_bytes(QUERIES_MAX, d, dv, 0) + sums * sizeof(float);
 }
 
 static desk desk_in(unsigned char *memory, size_t d, size_t dv) {
-    desk k = {.b = ph_query_in(memory, PH_QUERIES_MAX, d, dv)};
-    k.acc = (float *)(void *)(memory + ph_query_bytes(PH_QUERIES_MAX, d, dv, 0));
-    k.m = k.acc + ph_whole_lines(PH_QUERIES_MAX * dv);
-    k.l = k.m + ph_whole_lines(PH_QUERIES_MAX);
+    desk k = {.b = ph_query_in(memory, QUERIES_MAX, d, dv)};
+    k.acc = (float *)(void *)(memory + ph_query_bytes(QUERIES_MAX, d, dv, 0));
+    k.m = k.acc + ph_whole_lines(QUERIES_MAX * dv);
+    k.l = k.m + ph_whole_lines(QUERIES_MAX);
     return k;
 }
 
@@ -142,12 +142,12 @@ static void look(const ph_native *p, const ph_cached *c, size_t *keys, size_t *s
     }
 }
 
-/* As many queries a unit as 2 ms allow, few enough that every worker finds some. */
+/* As many queries a unit as PH_ATTEND_MACS allow, few enough that every worker finds some. */
 static size_t queries_of(const ph_cached *c, size_t keys, size_t hands) {
     size_t queries = PH_ATTEND_MACS / (keys * (c->d + c->dv) + 1);
     if (queries < QUERIES_MIN) queries = QUERIES_MIN;
     if (hands > 1 && queries > c->n * c->heads / (2 * hands)) queries = c->n * c->heads / (2 * hands);
-    if (queries > PH_QUERIES_MAX) queries = PH_QUERIES_MAX;
+    if (queries > QUERIES_MAX) queries = QUERIES_MAX;
     return queries ? queries : 1;
 }
 
@@ -155,7 +155,7 @@ static void share_out(ph_native *p, ph_step *s, ph_cached *c, size_t keys, size_
     size_t group = c->heads / c->kv_heads, hands = (size_t)p->n_hands, queries;
     int    is_split = c->parts >= 0 && stretches > 1 && c->n <= SPLIT_ROWS && c->n * c->kv_heads < 4 * hands;
     c->stretches = is_split ? stretches : 0;
-    queries = is_split ? PH_QUERIES_MAX : queries_of(c, keys, hands);
+    queries = is_split ? QUERIES_MAX : queries_of(c, keys, hands);
     c->head_block = group < queries ? group : queries;
     c->head_blocks = (group + c->head_block - 1) / c->head_block;
     c->row_block = is_split ? 1 : queries / c->head_block;

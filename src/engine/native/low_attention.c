@@ -20,9 +20,12 @@ size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
            sizeof(float);
 }
 
-size_t ph_query_share(size_t all, size_t keys, size_t d, size_t dv) {
+size_t ph_query_share(const ph_native *p, size_t all, size_t keys, size_t heads, size_t d, size_t dv) {
     size_t cost = (keys + 1) * (d + dv), most = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
-    return ph_native_share(all, most < PH_QUERIES_MAX ? most : PH_QUERIES_MAX);
+    size_t hands = (size_t)p->n_hands, fair = all * heads / (4 * hands);
+    if (most > PH_QUERIES_MAX) most = PH_QUERIES_MAX;
+    if (hands > 1 && most > fair) most = fair ? fair : 1;
+    return ph_native_share(all, most);
 }
 
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
@@ -113,7 +116,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     a->tiles = (size_t)ph_native_dim(p, p->size, a->q_value, 0);
     a->n_q = (size_t)ph_native_dim(p, p->size, a->q_value, 1);
     a->n_k = (size_t)ph_native_dim(p, p->size, a->k_value, 1);
-    a->block = ph_query_share(a->n_q, a->n_k, a->d, a->dv);
+    a->block = ph_query_share(p, a->n_q, a->n_k, a->tiles * a->heads, a->d, a->dv);
     a->blocks = (a->n_q + a->block - 1) / a->block;
     s->units = a->tiles * a->heads * a->blocks;
     return PH_OK;

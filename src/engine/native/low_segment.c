@@ -46,7 +46,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     const int32_t *segment = ph_native_at(p, a->segments);
     a->n = (size_t)ph_native_dim(p, p->size, a->value, 0);
     PH_TRY(ph_modal_segments(segment, (int64_t)a->n, (int64_t)a->n, "meets rows", err));
-    a->block = ph_query_share(a->n, longest_of(segment, a->n), a->d, a->dv);
+    a->block = ph_query_share(p, a->n, longest_of(segment, a->n), a->heads, a->d, a->dv);
     a->blocks = (a->n + a->block - 1) / a->block;
     s->units = a->heads * a->blocks;
     return PH_OK;

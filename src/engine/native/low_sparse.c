@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { PIECE_MACS = 6 * PH_UNIT_MACS }; /* of a unit */
+
 typedef struct sparse {
     int       q, kt, v, y, value; /* buffers; the value of q */
     ph_sparse a;
@@ -38,7 +40,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     size_t mean = rows ? (size_t)x->a.blocks.n / rows + 1 : 1; /* squares of a row */
     size_t cost = mean * block * block * (x->a.d + x->a.dv);
     x->heads = ph_native_count(p, p->size, x->value, 0, 2);
-    x->piece = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
+    x->piece = cost < PIECE_MACS ? PIECE_MACS / cost : 1;
     x->pieces = (rows + x->piece - 1) / x->piece;
     s->units = x->heads * x->pieces;
     return PH_OK;

@@ -23,7 +23,7 @@ typedef struct ph_step   ph_step;
  * rows take up to 32 of them: vectorised that is still below 1 ms. */
 enum { PH_UNIT_MACS = 1 << 20, PH_UNIT_ITEMS = 1 << 14 };
 /* The same of attention, where a unit's queries share what it takes to bring keys and values. */
-enum { PH_ATTEND_MACS = 6 * PH_UNIT_MACS };
+enum { PH_ATTEND_MACS = 24 * PH_UNIT_MACS };
 
 /* ---- memory ---- */
 typedef enum ph_home {
@@ -221,14 +221,15 @@ ph_spin ph_spin_of(const ph_graph *g, int node);
 size_t ph_native_share(size_t all, size_t most);
 /* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
  * and keys of `keys` elements by channel. */
-enum { PH_QUERIES_MAX = 96 };
+enum { PH_QUERIES_MAX = 192 };
 typedef struct ph_query_block {
     float   *q, *acc, *m, *l, *scores, *keys;
     int32_t *lo, *hi;
 } ph_query_block;
 size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
-/* Queries of a unit, where `all` meet `keys` keys each: as many as PH_ATTEND_MACS allow, in units alike. */
-size_t         ph_query_share(size_t all, size_t keys, size_t d, size_t dv);
+/* Queries of a unit, where `all` of each of `heads` meet `keys` keys each: as many as PH_ATTEND_MACS allow,
+ * in units alike, of which every worker finds some. */
+size_t         ph_query_share(const ph_native *p, size_t all, size_t keys, size_t heads, size_t d, size_t dv);
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv);
 void           ph_query_begin(const ph_query_block *b, size_t n, size_t dv); /* nothing seen yet */
 /* out[0 .. dv) = the answer of query i; zeros when it saw no key. */

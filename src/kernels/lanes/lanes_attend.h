@@ -23,6 +23,7 @@ typedef struct stored {
     load_n_fn *load_n;
     size_t     block, bytes;
     int        by_channel; /* keys are [d, keys], not [keys, d] */
+    int        calls;      /* for what comes next: of pages */
 } stored;
 
 INLINE size_t row_bytes_of(stored t, size_t stride) {
@@ -385,8 +386,8 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t n, int is
     float *s = a->scratch; /* of these queries; the next ones have it after them, while it is cached */
     size_t strips = strips_of(t, n);
     seen   x[SOME]; /* of a strip, by its first query */
-    ahead  v = ahead_of(a->v, is_first ? a->v_bytes : 0, a->d * strips);
-    ahead  k = ahead_of(a->next, is_last ? a->next_bytes : 0, PH_ATTEND_KEYS * strips);
+    ahead  v = ahead_of(a->v, t.calls && is_first ? a->v_bytes : 0, a->d * strips);
+    ahead  k = ahead_of(a->next, t.calls && is_last ? a->next_bytes : 0, PH_ATTEND_KEYS * strips);
     for (size_t q = 0, some; q < n; q += some) {
         some = strip_queries(t, n - q);
         x[q] = seen_of(t, a, i + q, some);
@@ -421,7 +422,7 @@ INLINE void attend(stored t, const ph_attend *a) {
         return get_n(row + e * (bytes), n);                                                                  \
     }                                                                                                        \
     static void attend_##T(const ph_attend *a) {                                                             \
-        attend((stored){at_##T, at_##T##_n, 1, bytes, 1}, a);                                                \
+        attend((stored){at_##T, at_##T##_n, 1, bytes, 1, 1}, a);                                             \
     }
 AT(F32, v_load, v_load_n, 4)
 AT(F16, v_load_f16, v_load_f16_n, 2)
@@ -430,21 +431,34 @@ AT(BF16, v_load_bf16, v_load_bf16_n, 2)
 
 /* ---- keys as rows ---- */
 
+/* W keys' elements [0, W) to W rows of channels, in registers. */
+INLINE void turn(float *to, const float *k, size_t k_stride) {
+    vf v[W];
+    UNROLL_ROWS
+    for (size_t c = 0; c < W; c++) v[c] = v_load(&k[c * k_stride]);
+    v_transpose(v);
+    UNROLL_ROWS
+    for (size_t c = 0; c < W; c++) v_store(&to[c * PH_ATTEND_KEYS], v[c]);
+}
+
+/* The same of `keys` keys and d elements, W or fewer; behind the last key stand zeros. */
+INLINE void turn_some(float *to, const float *k, size_t k_stride, size_t keys, size_t d) {
+    vf v[W];
+    for (size_t c = 0; c < W; c++)
+        v[c] = c >= keys ? v_zero() : d == W ? v_load(&k[c * k_stride]) : v_load_n(&k[c * k_stride], d);
+    v_transpose(v);
+    for (size_t c = 0; c < d; c++) v_store(&to[c * PH_ATTEND_KEYS], v[c]);
+}
+
 /* Keys [from, end) to [d, keys]; between the last and the end of its vector stand zeros. */
 INLINE void by_channel(const ph_attend *a, size_t from, size_t end) {
-    const float *k = a->k;
     for (size_t j = from / W * W; j < end; j += W) {
-        for (size_t e = 0; e < a->d; e += W) {
-            size_t n = a->d - e < W ? a->d - e : W;
-            vf     v[W];
-            UNROLL
-            for (size_t c = 0; c < W; c++)
-                v[c] = j + c >= end ? v_zero()
-                       : n == W     ? v_load(&k[(j + c) * a->k_stride + e])
-                                    : v_load_n(&k[(j + c) * a->k_stride + e], n);
-            v_transpose(v);
-            for (size_t c = 0; c < n; c++) v_store(&a->keys[(e + c) * PH_ATTEND_KEYS + j], v[c]);
-        }
+        const float *k = (const float *)a->k + j * a->k_stride;
+        size_t       keys = end - j < W ? end - j : W, e = 0;
+        for (; e + W <= a->d && keys == W; e += W) turn(&a->keys[e * PH_ATTEND_KEYS + j], &k[e], a->k_stride);
+        for (; e < a->d; e += W)
+            turn_some(&a->keys[e * PH_ATTEND_KEYS + j], &k[e], a->k_stride, keys,
+                      a->d - e < W ? a->d - e : W);
     }
 }
 
@@ -459,7 +473,7 @@ static void attend_rows(const ph_attend *a) {
     by_channel(a, from, end);
     by.k = a->keys;
     by.k_stride = PH_ATTEND_KEYS;
-    attend_F32(&by);
+    attend((stored){at_F32, at_F32_n, 1, 4, 1, 0}, &by);
 }
 
 /* Blocks are whole in memory, so the last few elements of a row are read with what stands behind them. */
@@ -472,7 +486,7 @@ INLINE vf at_Q8_0_n(const unsigned char *row, size_t e, size_t n) {
     return at_Q8_0(row, e);
 }
 static void attend_Q8_0(const ph_attend *a) {
-    attend((stored){at_Q8_0, at_Q8_0_n, 32, 34, 0}, a);
+    attend((stored){at_Q8_0, at_Q8_0_n, 32, 34, 0, 1}, a);
 }
 
 INLINE vf at_Q4_1(const unsigned char *row, size_t e) {
@@ -485,7 +499,7 @@ INLINE vf at_Q4_1_n(const unsigned char *row, size_t e, size_t n) {
     return at_Q4_1(row, e);
 }
 static void attend_Q4_1(const ph_attend *a) {
-    attend((stored){at_Q4_1, at_Q4_1_n, 32, 20, 1}, a);
+    attend((stored){at_Q4_1, at_Q4_1_n, 32, 20, 1, 1}, a);
 }
 
 #endif
