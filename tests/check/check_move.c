@@ -94,6 +94,29 @@ int check_rope(const ph_kernels *ref, const ph_kernels *opt) {
     return 1;
 }
 
+/* The bits of the two apart, elsewhere and in place. */
+int check_rmsnorm_rope(const ph_kernels *ref, const ph_kernels *opt) {
+    (void)ref;
+    for (unsigned trial = 0; trial < 400; trial++, ck_free_all()) {
+        size_t heads = ck_below(4), half = trial < 140 ? trial / 2 : ck_below(130);
+        size_t d = 2 * half + ck_below(trial % 3 ? 3 : 70) + (half == 0), n = heads * d;
+        int    pairs = (int)(trial & 1);
+        float  eps = trial & 2 ? 1e-6f : 1e-3f, more = trial & 4 ? 1.0f : 0.0f;
+        float *x = ck_buffer(n * sizeof *x), *want = ck_buffer(n * sizeof *x),
+              *got = ck_buffer(n * sizeof *x);
+        float *g = ck_buffer(d * sizeof *g), *c = ck_buffer(half * sizeof *c),
+              *s = ck_buffer(half * sizeof *s);
+        ck_normals(x, n, trial % 5 ? 3.0f : 1e20f), ck_normals(g, d, 1);
+        for (size_t i = 0; i < half; i++) c[i] = cosf((float)i * 0.7f), s[i] = sinf((float)i * 0.7f);
+        opt->rmsnorm(want, x, g, heads, d, eps, more);
+        opt->rope(want, c, s, heads, d, half, pairs);
+        opt->rmsnorm_rope(got, x, g, c, s, heads, d, half, pairs, eps, more);
+        opt->rmsnorm_rope(x, x, g, c, s, heads, d, half, pairs, eps, more);
+        if (!ck_same_floats(got, want, n, "the two apart") || !ck_same_floats(x, want, n, "in place"))
+            return 0;
+    }
+    return 1;
+}
 int check_argmax(const ph_kernels *ref, const ph_kernels *opt) {
     for (unsigned trial = 0; trial < 1000; trial++, ck_free_all()) {
         size_t n = any_size(trial % 300), want = 99, got = 98;
@@ -198,6 +221,13 @@ ck_work bench_rope(const ph_kernels *k, int many) { /* here: which of the two pa
     float *x = ck_bench_floats(n), *c = ck_bench_floats(64), *s = ck_bench_floats(64);
     for (size_t i = 0; i < 64; i++) c[i] = 0.6f, s[i] = 0.8f; /* a rotation: x keeps its size */
     k->rope(x, c, s, n / 128, 128, 64, many);
+    return moved(8, n);
+}
+ck_work bench_rmsnorm_rope(const ph_kernels *k, int many) { /* here: which of the two pairings */
+    size_t n = length(1);
+    float *x = ck_bench_floats(n), *y = ck_bench_floats(n), *g = ck_bench_floats(128);
+    float *c = ck_bench_floats(64), *s = ck_bench_floats(64);
+    k->rmsnorm_rope(y, x, g, c, s, n / 128, 128, 64, many, 1e-6f, 0);
     return moved(8, n);
 }
 ck_work bench_argmax(const ph_kernels *k, int many) {

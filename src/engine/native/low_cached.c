@@ -116,7 +116,7 @@ static ph_rc scratch_append(const ph_native *p, const ph_step *s, const int64_t 
                             ph_err *err) {
     const ph_cached *c = s->data;
     (void)p, (void)size, (void)err;
-    *out = (c->turn_q.norm.kind ? c->heads : c->kv_heads) * c->d * sizeof(float);
+    *out = (c->turn_q.norm.kind == PH_NORM_LAYER ? c->heads : c->kv_heads) * c->d * sizeof(float);
     return PH_OK;
 }
 
@@ -124,14 +124,20 @@ static ph_rc scratch_append(const ph_native *p, const ph_step *s, const int64_t 
 static void turn_row(const ph_native *p, const ph_turn *t, float *y, const float *x, float *spare,
                      size_t row) {
     const ph_kernels *k = ph_native_kernels(p);
-    const float      *c = ph_native_at(p, t->cos), *s = ph_native_at(p, t->sin);
     size_t            half = t->spin.half, n = t->spin.heads * t->spin.d;
+    const float      *c = (const float *)ph_native_at(p, t->cos) + row * half;
+    const float      *s = (const float *)ph_native_at(p, t->sin) + row * half;
+    if (t->norm.kind == PH_NORM_RMS) {
+        k->rmsnorm_rope(y, x, t->norm.g, c, s, t->spin.heads, t->spin.d, half, t->spin.is_pairs, t->norm.eps,
+                        t->norm.g_add);
+        return;
+    }
     if (t->norm.kind && x == y) x = memcpy(spare, x, n * sizeof *x);
     if (t->norm.kind)
         ph_norm_rows(k, &t->norm, y, x, t->spin.heads);
     else if (x != y)
         memcpy(y, x, n * sizeof *y);
-    k->rope(y, &c[row * half], &s[row * half], t->spin.heads, t->spin.d, half, t->spin.is_pairs);
+    k->rope(y, c, s, t->spin.heads, t->spin.d, half, t->spin.is_pairs);
 }
 
 /* `own`: the worker's memory, for a row's queries and then for its keys. */

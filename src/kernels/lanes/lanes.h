@@ -51,7 +51,8 @@ static void install(ph_kernels *k) {
     k->silu = act_silu, k->gelu = act_gelu, k->gelu_tanh = act_gelu_tanh, k->gelu_quick = act_gelu_quick;
     k->relu = act_relu, k->sigmoid = act_sigmoid, k->tanh = act_tanh;
     k->add = add, k->mul = mul, k->add_row = add_row, k->scale = scale;
-    k->rope = rope, k->argmax = argmax, k->f16_of = f16_of, k->f32_of_f16 = f32_of_f16;
+    k->rope = rope, k->rmsnorm_rope = rmsnorm_rope, k->argmax = argmax, k->f16_of = f16_of,
+    k->f32_of_f16 = f32_of_f16;
 }
 
 #endif

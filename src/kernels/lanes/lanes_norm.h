@@ -4,20 +4,89 @@
 #define PH_KERNELS_LANES_LANES_NORM_H
 
 #include "kernels/lanes/lanes_math.h"
+#include "kernels/lanes/lanes_move.h"
+
+INLINE vf rms_factor(const float *x, size_t n, float eps) {
+    size_t i = 0;
+    vd     sum = vd_zero();
+    for (; i + W <= n; i += W) sum = vd_add_square(sum, v_load(&x[i]));
+    if (i < n) sum = vd_add_square(sum, v_load_n(&x[i], n - i));
+    return v_set1((float)(1.0 / sqrt(vd_sum(sum) / (double)n + (double)eps)));
+}
 
 static void rmsnorm(float *restrict y, const float *restrict x, const float *restrict g, size_t rows,
                     size_t n, float eps, float g_add) {
     for (size_t r = 0; r < rows; r++, x += n, y += n) {
         size_t i = 0;
-        vd     sum = vd_zero();
-        for (; i + W <= n; i += W) sum = vd_add_square(sum, v_load(&x[i]));
-        if (i < n) sum = vd_add_square(sum, v_load_n(&x[i], n - i));
-        vf by = v_set1((float)(1.0 / sqrt(vd_sum(sum) / (double)n + (double)eps))), more = v_set1(g_add);
-        for (i = 0; i + W <= n; i += W)
+        vf     by = rms_factor(x, n, eps), more = v_set1(g_add);
+        for (; i + W <= n; i += W)
             v_store(&y[i], v_mul(v_mul(v_load(&x[i]), by), v_add(v_load(&g[i]), more)));
         if (i < n) {
             vf v = v_mul(v_load_n(&x[i], n - i), by);
             v_store_n(&y[i], v_mul(v, v_add(v_load_n(&g[i], n - i), more)), n - i);
+        }
+    }
+}
+
+/* ---- the same of a head, which is then rotated: no normalised number is stored ---- */
+
+typedef struct head {
+    const float *x, *g;
+    vf           by, more;
+} head;
+INLINE vf normed(const head *h, size_t i) {
+    return v_mul(v_mul(v_load(&h->x[i]), h->by), v_add(v_load(&h->g[i]), h->more));
+}
+INLINE vf normed_n(const head *h, size_t i, size_t n) {
+    return v_mul(v_mul(v_load_n(&h->x[i], n), h->by), v_add(v_load_n(&h->g[i], n), h->more));
+}
+
+INLINE void norm_halves(float *y, const head *h, const float *c, const float *s, size_t half) {
+    size_t i = 0, n;
+    for (; i + W <= half; i += W) {
+        vf p = normed(h, i), q = normed(h, half + i), cv = v_load(&c[i]), sv = v_load(&s[i]);
+        v_store(&y[i], v_sub(v_mul(p, cv), v_mul(q, sv)));
+        v_store(&y[half + i], v_add(v_mul(q, cv), v_mul(p, sv)));
+    }
+    if (!(n = half - i)) return;
+    vf p = normed_n(h, i, n), q = normed_n(h, half + i, n), cv = v_load_n(&c[i], n), sv = v_load_n(&s[i], n);
+    v_store_n(&y[i], v_sub(v_mul(p, cv), v_mul(q, sv)), n);
+    v_store_n(&y[half + i], v_add(v_mul(q, cv), v_mul(p, sv)), n);
+}
+
+INLINE void norm_pairs(float *y, const head *h, const float *c, const float *s, size_t half) {
+    float  ct[W / 2] = {0}, st[W / 2] = {0};
+    size_t i = 0, rest;
+    for (; i + W / 2 <= half; i += W / 2) v_store(&y[2 * i], turn_pairs(normed(h, 2 * i), &c[i], &s[i]));
+    if (!(rest = half - i)) return;
+    memcpy(ct, &c[i], rest * sizeof *ct);
+    memcpy(st, &s[i], rest * sizeof *st);
+    v_store_n(&y[2 * i], turn_pairs(normed_n(h, 2 * i, 2 * rest), ct, st), 2 * rest);
+}
+
+INLINE void norm_head(float *y, const head *h, const float *cos, const float *sin, size_t d, size_t half,
+                      int interleaved) {
+    size_t i = 2 * half;
+    if (interleaved)
+        norm_pairs(y, h, cos, sin, half);
+    else
+        norm_halves(y, h, cos, sin, half);
+    for (; i + W <= d; i += W) v_store(&y[i], normed(h, i));
+    if (i < d) v_store_n(&y[i], normed_n(h, i, d - i), d - i);
+}
+
+/* Factors of some heads first: a root and two quotients take longer than all else of a head, and wait for
+ * each other. */
+static void rmsnorm_rope(float *y, const float *x, const float *g, const float *cos, const float *sin,
+                         size_t heads, size_t d, size_t half, int interleaved, float eps, float g_add) {
+    enum { HEADS = 8 };
+    for (size_t k = 0; k < heads; k += HEADS) {
+        size_t some = heads - k < HEADS ? heads - k : HEADS;
+        vf     by[HEADS];
+        for (size_t i = 0; i < some; i++) by[i] = rms_factor(&x[(k + i) * d], d, eps);
+        for (size_t i = 0; i < some; i++) {
+            head h = {&x[(k + i) * d], g, by[i], v_set1(g_add)};
+            norm_head(&y[(k + i) * d], &h, cos, sin, d, half, interleaved);
         }
     }
 }

@@ -30,6 +30,17 @@ void ph_ref_rope(float *x, const float *cos, const float *sin, size_t heads, siz
         }
 }
 
+void ph_ref_rmsnorm_rope(float *y, const float *x, const float *g, const float *cos, const float *sin,
+                         size_t heads, size_t d, size_t half, int interleaved, float eps, float g_add) {
+    for (size_t h = 0; h < heads; h++, x += d, y += d) {
+        double sum = 0;
+        for (size_t i = 0; i < d; i++) sum += (double)x[i] * (double)x[i];
+        double inv = 1.0 / sqrt(sum / (double)d + (double)eps);
+        for (size_t i = 0; i < d; i++) y[i] = (float)((double)x[i] * inv * ((double)g[i] + (double)g_add));
+        ph_ref_rope(y, cos, sin, 1, d, half, interleaved);
+    }
+}
+
 void ph_ref_argmax(size_t *out, const float *x, size_t n) {
     size_t best = n; /* none yet */
     for (size_t i = 0; i < n; i++)
