@@ -98,69 +98,71 @@ static ph_rc infer(const ph_graph *g, const ph_node *n, ph_value *out, ph_err *e
     return PH_OK;
 }
 
-/* Candidates in dimension d for a kernel place and the input place that it brings to an output place: all of
- * the one or of the other, whichever are fewer. */
-static int64_t candidates(const ph_window *w, int d) {
-    return w->in[d] < w->kernel[d] ? w->in[d] : w->kernel[d];
+/* Where input place `at` and kernel place k meet in dimension d, among the outputs; below 0: beside them. */
+static int64_t meets(const ph_window *w, int d, int64_t at, int64_t k) {
+    const int64_t o = at * w->stride[d] + k * w->dilation[d] - w->pad[d];
+    return o < w->out[d] ? o : -1;
 }
 
-/* Candidate i for output place o, kernel places in ascending order; 0: the two do not meet there. */
-static int meets(const ph_window *w, int d, int64_t o, int64_t i, int64_t *k, int64_t *at) {
-    const int64_t to = o + w->pad[d];
-    if (w->in[d] < w->kernel[d]) {
-        *at = w->in[d] - 1 - i;
-        const int64_t rest = to - *at * w->stride[d];
-        *k = rest / w->dilation[d];
-        return rest >= 0 && rest % w->dilation[d] == 0 && *k < w->kernel[d];
-    }
-    *k = i;
-    const int64_t rest = to - i * w->dilation[d];
-    *at = rest / w->stride[d];
-    return rest >= 0 && rest % w->stride[d] == 0 && *at < w->in[d];
-}
-
-/* One output number of group q: x [channels, in], k [channels, filters, kernel]. */
-static double sum_at(const form *f, const float *x, const float *k, int64_t filter, int64_t o) {
+/* What kernel place p adds to the sums of a filter; x [channels, in], k [channels, filters, kernel]. */
+static void spread(const form *f, double *sum, const float *x, const float *k, int64_t filter,
+                   const int64_t *p) {
     const ph_window *w = &f->w;
-    const int64_t    to[] = {o / w->out[2] / w->out[1], o / w->out[2] % w->out[1], o % w->out[2]};
     const int64_t    size = w->kernel[0] * w->kernel[1] * w->kernel[2], side = w->in[0] * w->in[1] * w->in[2];
-    double           sum = 0;
-    int64_t          p[3], at[3]; /* places in the kernel, in the input */
-    for (int64_t d = 0; d < candidates(w, 0); d++) {
-        if (!meets(w, 0, to[0], d, &p[0], &at[0])) continue;
-        for (int64_t h = 0; h < candidates(w, 1); h++) {
-            if (!meets(w, 1, to[1], h, &p[1], &at[1])) continue;
-            for (int64_t v = 0; v < candidates(w, 2); v++) {
-                if (!meets(w, 2, to[2], v, &p[2], &at[2])) continue;
-                const int64_t from = (at[0] * w->in[1] + at[1]) * w->in[2] + at[2];
-                const int64_t by = (p[0] * w->kernel[1] + p[1]) * w->kernel[2] + p[2];
+    const int64_t    by = (p[0] * w->kernel[1] + p[1]) * w->kernel[2] + p[2];
+    int64_t          o[3];
+    for (int64_t d = 0; d < w->in[0]; d++) {
+        if ((o[0] = meets(w, 0, d, p[0])) < 0) continue;
+        for (int64_t h = 0; h < w->in[1]; h++) {
+            if ((o[1] = meets(w, 1, h, p[1])) < 0) continue;
+            for (int64_t v = 0; v < w->in[2]; v++) {
+                if ((o[2] = meets(w, 2, v, p[2])) < 0) continue;
+                const int64_t from = (d * w->in[1] + h) * w->in[2] + v;
+                double       *to = &sum[(o[0] * w->out[1] + o[1]) * w->out[2] + o[2]];
                 for (int64_t c = 0; c < f->channels; c++)
-                    sum += (double)x[c * side + from] * (double)k[(c * f->filters + filter) * size + by];
+                    *to += (double)x[c * side + from] * (double)k[(c * f->filters + filter) * size + by];
             }
         }
     }
-    return sum;
+}
+
+/* Each number's terms come by kernel places in order, then channels. */
+static void spread_all(const form *f, double *sum, const float *x, const float *k, int64_t filter) {
+    const int64_t *size = f->w.kernel;
+    for (int64_t d = 0; d < size[0]; d++)
+        for (int64_t h = 0; h < size[1]; h++)
+            for (int64_t v = 0; v < size[2]; v++) spread(f, sum, x, k, filter, (const int64_t[]){d, h, v});
 }
 
 static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_array *out, const ph_eval *e,
                   ph_err *err) {
     const float *x, *k, *b = NULL;
     form         f;
+    void        *sums;
     (void)g;
     PH_TRY(ph_floats(&x, &in[0], e, err));
     PH_TRY(ph_floats(&k, &in[1], e, err));
     if (n->n_in > 2 && n->in[2] >= 0) PH_TRY(ph_floats(&b, &in[2], e, err));
     PH_TRY(form_of(n, in[0].rank, in[0].dim, in[1].dim, &f, err));
-    int64_t places = ph_span(out, 2, out->rank), count = ph_array_count(out),
-            side = ph_span(&in[0], 2, in[0].rank);
-    int64_t size = ph_span(&in[1], 2, in[1].rank);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t filter = i / places % out->dim[1], q = filter / f.filters, picture = i / places / out->dim[1];
-        double  sum = sum_at(&f, x + (picture * f.groups + q) * f.channels * side,
-                             k + q * f.channels * f.filters * size, filter % f.filters, i % places);
-        ((float *)out->data)[i] = (float)(sum + (b ? (double)b[filter] : 0));
+    int64_t places = ph_span(out, 2, out->rank), planes = places ? ph_array_count(out) / places : 0;
+    int64_t side = ph_span(&in[0], 2, in[0].rank), size = ph_span(&in[1], 2, in[1].rank);
+    PH_TRY(ph_arena_carve(e->scratch, &sums, (size_t)places, sizeof(double), err));
+    double *sum = sums;
+    for (int64_t i = 0; i < planes; i++) {
+        int64_t filter = i % out->dim[1], q = filter / f.filters, picture = i / out->dim[1];
+        float  *y = (float *)out->data + i * places;
+        memset(sum, 0, (size_t)places * sizeof *sum);
+        spread_all(&f, sum, x + (picture * f.groups + q) * f.channels * side,
+                   k + q * f.channels * f.filters * size, filter % f.filters);
+        for (int64_t o = 0; o < places; o++) y[o] = (float)(sum[o] + (b ? (double)b[filter] : 0));
     }
     return PH_OK;
+}
+
+/* Sums of one plane, in double. */
+static int64_t scratch(const ph_graph *g, const ph_node *n, const ph_array *in, const ph_array *out) {
+    (void)g, (void)n, (void)in;
+    return 2 * ph_span(&out[0], 2, out[0].rank) + 2 * PH_ALIGN;
 }
 
 /* Each input element spreads the kernels of its channel. */
@@ -187,5 +189,6 @@ const ph_op ph_op_ConvTranspose = {
     .is_product = 1,
     .macs = macs,
     .eval = eval,
+    .scratch = scratch,
     .source = "onnx.ai/onnx/operators/onnx__ConvTranspose.html",
 };
