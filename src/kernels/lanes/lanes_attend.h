@@ -47,7 +47,8 @@ INLINE ahead ahead_of(const void *at, size_t bytes, size_t times) {
 }
 INLINE void call(ahead *x) {
     if (x->at >= x->end) return;
-    for (const unsigned char *stop = x->at + x->step; x->at < stop; x->at += 64) __builtin_prefetch(x->at, 0, 3);
+    for (const unsigned char *stop = x->at + x->step; x->at < stop; x->at += 64)
+        __builtin_prefetch(x->at, 0, 3);
 }
 
 /* sums[i][c] = lanes of q[i] . k[c], for `queries` x `keys` (constants). */
