@@ -189,7 +189,7 @@ for room in base engine flow sched; do
     step "tsan-$room-build" mk "${tsan[@]}" "$BUILD/tsan/unit-$room"
     # Of the larger rooms those tests in which threads do something of their own; `make tsan` runs all, minutes of it.
     case $room in
-        engine) some=(threads_chunks again neighbours cancel unfused malloc plugin_threads plugin_twice) ;;
+        engine) some=(threads_chunks again neighbours cached_cross cancel unfused malloc plugin_threads plugin_twice) ;;
         flow) some=(same_llava same_beside_text cancel cross_mllama cross_sound turns_packed embed_clip) ;;
         *) some=() ;;
     esac

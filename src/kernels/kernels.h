@@ -139,9 +139,8 @@ ph_attend_fn *ph_attend_of(const struct ph_kernels *k, ph_dtype t);
  * rope          rotate pairs of x[heads, d] (first 2*half elements of each head) by cos, sin [half];
  *               interleaved: pairs (2i, 2i+1), else (i, i + half).  In place.
  *               Error: at most 2 * FLT_EPSILON * (|a cos| + |b sin|).
- * rmsnorm_rope  rmsnorm of each head of x[heads, d] by g[d], then rope, to y[heads, d], which may be x.  The
- * bits of
- *               the two apart.
+ * rmsnorm_rope  rmsnorm of each head of x[heads, d] by g[d], then rope, to y[heads, d], which may be x.
+ *               The bits of the two apart.
  * argmax        index of the first largest of x[n]; NaN never wins; 0 if there is nothing but NaN
  * f16_of, f32_of_f16   convert n elements, round to nearest even; NaN stays NaN
  *

@@ -123,7 +123,10 @@ static void run(ph_dtype t, attend_fn *fn, const problem *p, size_t from, size_t
                         .scale = p->scale,
                         .softcap = p->softcap,
                         .scratch = scratch,
-                        .keys = keys});
+                        .keys = keys,
+                        .next = b % 2 ? p->ks : NULL,
+                        .next_bytes = b % 2 ? p->k_step : 0,
+                        .v_bytes = b % 2 ? p->v_step : 0});
     }
 }
 

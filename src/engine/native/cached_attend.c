@@ -1,8 +1,8 @@
 /* cached_attend.c - the attend step of CachedAttention: queries meet their sequence's pages, in order.
  *
  *     whole   a unit is a block of rows and some query heads that share a key head
- *     split   few rows that see much: a unit is one row, a key head and a stretch of its keys; whoever ends the
- *             last stretch of the three adds them up (Flash-Decoding, Dao et al. 2023; arXiv:2311.01282 looks
+ *     split   few rows that see much: a unit is one row, some query heads that share a key head, and a stretch
+ *             of its keys; whoever ends the last stretch of a row and heads adds them up (Flash-Decoding, Dao et al. 2023; arXiv:2311.01282 looks
  *             back on it)
  *
  * Queries of one sequence that stand side by side walk its pages together; each takes from a page the keys
@@ -24,10 +24,14 @@ enum { STRETCH_MIN = 512, STRETCHES = 16, SPLIT_ROWS = 4, QUERIES_MIN = 24, QUER
 
 /* First key that a row may see, and the one behind the last. */
 static void span_of(const ph_cached *c, const int32_t *row, int32_t *lo, int32_t *hi) {
-    *hi = c->is_cross ? row[PH_ROW_CROSS_END] : row[PH_ROW_SPAN];
+    if (c->is_cross) { /* the row's own index is of another cache, and nobody has checked it */
+        *lo = row[PH_ROW_CROSS_BEGIN];
+        *hi = row[PH_ROW_CROSS_END];
+        return;
+    }
+    *hi = row[PH_ROW_SPAN];
     *lo = c->window > 0 && row[PH_ROW_INDEX] + 1 > c->window ? row[PH_ROW_INDEX] + 1 - c->window : 0;
     if (row[PH_ROW_INDEX] - row[PH_ROW_BACK] < *lo) *lo = row[PH_ROW_INDEX] - row[PH_ROW_BACK];
-    if (c->is_cross) *lo = row[PH_ROW_CROSS_BEGIN];
     if (*lo > *hi) *lo = *hi;
 }
 
@@ -142,7 +146,7 @@ static void look(const ph_native *p, const ph_cached *c, size_t *keys, size_t *s
     }
 }
 
-/* As many queries a unit as PH_ATTEND_MACS allow, few enough that every worker finds some. */
+/* As many queries a unit as PH_ATTEND_MACS allow, or QUERIES_MIN; few enough that every worker finds some. */
 static size_t queries_of(const ph_cached *c, size_t keys, size_t hands) {
     size_t queries = PH_ATTEND_MACS / (keys * (c->d + c->dv) + 1);
     if (queries < QUERIES_MIN) queries = QUERIES_MIN;

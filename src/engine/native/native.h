@@ -269,7 +269,7 @@ ph_rc ph_native_need(const ph_program *p, const ph_syms *syms, ph_need *out, siz
 ph_rc ph_native_bind(ph_program *p, const ph_syms *syms, const ph_bind *b, ph_err *err);
 /* Evaluate all polynomials into size[n_dims]. */
 ph_rc ph_native_sizes(const ph_native *p, const ph_syms *syms, int64_t *size, ph_err *err);
-/* Bytes of a buffer under these sizes.  Errors: PH_ELIMIT overflow. */
+/* Bytes of a value, and of a buffer, under these sizes.  Errors: PH_ELIMIT overflow. */
 ph_rc  ph_native_bytes(const ph_native *p, const int64_t *size, int value, size_t *out, ph_err *err);
 ph_rc  ph_native_buffer_bytes(const ph_native *p, const int64_t *size, const ph_buffer *f, size_t *out,
                               ph_err *err);

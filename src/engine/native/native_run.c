@@ -41,7 +41,7 @@ static ph_rc begin(ph_native *p, const ph_syms *syms, ph_err *err) {
         size_t           bytes;
         const ph_buffer *f = &p->buffer[i];
         if ((f->home != PH_HOME_INPUT && f->home != PH_HOME_TEMP) || f->value < 0) continue;
-        PH_TRY(ph_native_buffer_bytes(p, p->size, f, &bytes, err));
+        PH_TRY(ph_native_bytes(p, p->size, f->value, &bytes, err));
         if (bytes && !f->at)
             return PH_FAIL(err, PH_EUSAGE, "input '%s' was to be lent and is not",
                            ph_native_graph(p)->value[f->value].name);

@@ -42,12 +42,13 @@ typedef struct ahead {
     size_t               step;
 } ahead;
 INLINE ahead ahead_of(const void *at, size_t bytes, size_t times) {
+    if (!bytes) return (ahead){NULL, NULL, 0}; /* where `at` may be none, to which nothing can be added */
     return (ahead){at, (const unsigned char *)at + bytes, (bytes / times + 63) / 64 * 64};
 }
 INLINE void call(ahead *x) {
-    const unsigned char *stop = x->at + x->step;
     if (x->at >= x->end) return;
-    for (; x->at < stop; x->at += 64) __builtin_prefetch(x->at, 0, 3);
+    for (const unsigned char *stop = x->at + x->step; x->at < stop; x->at += 64)
+        __builtin_prefetch(x->at, 0, 3);
 }
 
 /* sums[i][c] = lanes of q[i] . k[c], for `queries` x `keys` (constants). */
