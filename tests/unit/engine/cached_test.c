@@ -322,7 +322,7 @@ void test_cached_cross(void) {
     bench       b;
     eh_run      r;
     ph_kv      *kv;
-    int         id;
+    int         id = 0;
     float       want[3 * WIDE], got[3 * WIDE];
     ph_kv_layer layer = {2, 24, 24};
     ph_kv_spec  spec = {&layer, 1, 1, 1300, 1300, PH_F32, 1300};
