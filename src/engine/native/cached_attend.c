@@ -53,8 +53,8 @@ typedef struct tally {
     float *acc, *m, *l; /* as ph_attend's */
 } tally;
 
-static tally tally_at(float *acc, float *m, float *l, size_t i, size_t dv) {
-    return (tally){&acc[i * dv], &m[i], &l[i]};
+static tally tally_at(const ph_query_block *b, size_t i, size_t dv) {
+    return (tally){&b->acc[i * dv], &b->m[i], &b->l[i]};
 }
 
 static void clear(tally t, size_t dv) {
@@ -63,12 +63,16 @@ static void clear(tally t, size_t dv) {
     memset(t.acc, 0, dv * sizeof *t.acc);
 }
 
+static void copy(tally to, tally of, size_t dv) {
+    *to.m = *of.m;
+    *to.l = *of.l;
+    memcpy(to.acc, of.acc, dv * sizeof *to.acc);
+}
+
 /* `to` absorbs what a later stretch gave; `of` is used up. */
 static void fold(const ph_kernels *k, tally to, tally of, size_t dv) {
     if (*to.m == -INFINITY && *to.l == 0) { /* no key was seen: as if there had been no stretch before */
-        *to.m = *of.m;
-        *to.l = *of.l;
-        memcpy(to.acc, of.acc, dv * sizeof *to.acc);
+        copy(to, of, dv);
         return;
     }
     float most = *of.m > *to.m ? *of.m : *to.m, base = most > -INFINITY ? most : 0;
@@ -84,8 +88,7 @@ static void fold(const ph_kernels *k, tally to, tally of, size_t dv) {
 
 /* A worker's: the queries of a unit and their sums over the stretches before. */
 typedef struct desk {
-    ph_query_block b;
-    float         *acc, *m, *l;
+    ph_query_block b, sums; /* sums: acc, m and l alone */
 } desk;
 
 static size_t desk_bytes(size_t d, size_t dv) {
@@ -95,9 +98,9 @@ static size_t desk_bytes(size_t d, size_t dv) {
 
 static desk desk_in(unsigned char *memory, size_t d, size_t dv) {
     desk k = {.b = ph_query_in(memory, QUERIES_MAX, d, dv)};
-    k.acc = (float *)(void *)(memory + ph_query_bytes(QUERIES_MAX, d, dv, 0));
-    k.m = k.acc + ph_whole_lines(QUERIES_MAX * dv);
-    k.l = k.m + ph_whole_lines(QUERIES_MAX);
+    k.sums.acc = (float *)(void *)(memory + ph_query_bytes(QUERIES_MAX, d, dv, 0));
+    k.sums.m = k.sums.acc + ph_whole_lines(QUERIES_MAX * dv);
+    k.sums.l = k.sums.m + ph_whole_lines(QUERIES_MAX);
     return k;
 }
 
@@ -182,14 +185,14 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
 
 /* ---- pages ---- */
 
-/* Rows [first, first + n) of one sequence with query heads [head, head + heads), which share a key head. */
+/* Rows of one sequence with query heads [head, head + heads), which share a key head. */
 typedef struct meeting {
     const ph_kernels *kernels;
     const ph_cached  *c;
     const desk       *k;
     ph_attend         t;
     const int32_t    *rows; /* [n, fields] */
-    size_t            first, n, head, heads;
+    size_t            n, head, heads;
 } meeting;
 
 /* The page at `base` as row i sees it. */
@@ -237,8 +240,8 @@ static void put_by(const meeting *w, size_t i) {
     const desk *k = w->k;
     size_t      dv = w->c->dv;
     for (size_t q = i * w->heads; q < (i + 1) * w->heads; q++) {
-        tally part = tally_at(k->b.acc, k->b.m, k->b.l, q, dv);
-        fold(w->kernels, tally_at(k->acc, k->m, k->l, q, dv), part, dv);
+        tally part = tally_at(&k->b, q, dv);
+        fold(w->kernels, tally_at(&k->sums, q, dv), part, dv);
         clear(part, dv);
     }
 }
@@ -263,7 +266,6 @@ static meeting gather(ph_native *p, const ph_cached *c, const desk *k, size_t fi
                       .c = c,
                       .k = k,
                       .rows = (const int32_t *)ph_native_at(p, c->rows) + first * PH_ROW_FIELDS,
-                      .first = first,
                       .n = n,
                       .head = head,
                       .heads = heads};
@@ -287,10 +289,9 @@ static meeting gather(ph_native *p, const ph_cached *c, const desk *k, size_t fi
     return w;
 }
 
-/* The answer of head `head` of a row. */
-static void answer(ph_native *p, const ph_cached *c, tally t, size_t row, size_t head) {
-    ph_query_block b = {.acc = t.acc, .m = t.m, .l = t.l};
-    ph_query_answer(&b, 0, c->dv, (float *)ph_native_at(p, c->y) + (row * c->heads + head) * c->dv);
+/* Where the answer of a row's head goes. */
+static float *answer_at(const ph_native *p, const ph_cached *c, size_t row, size_t head) {
+    return (float *)ph_native_at(p, c->y) + (row * c->heads + head) * c->dv;
 }
 
 /* ---- whole units ---- */
@@ -305,12 +306,12 @@ static void meet(ph_native *p, const ph_cached *c, const desk *k, size_t first, 
         if (lo < from) from = lo;
         if (hi > to) to = hi;
     }
-    for (size_t i = 0; i < n * heads; i++) clear(tally_at(k->acc, k->m, k->l, i, c->dv), c->dv);
+    ph_query_begin(&k->sums, n * heads, c->dv);
     walk(&w, from, to);
     for (size_t i = 0; i < n; i++) {
         put_by(&w, i);
         for (size_t h = 0; h < heads; h++)
-            answer(p, c, tally_at(k->acc, k->m, k->l, i * heads + h, c->dv), first + i, head + h);
+            ph_query_answer(&k->sums, i * heads + h, c->dv, answer_at(p, c, first + i, head + h));
     }
 }
 
@@ -332,10 +333,10 @@ static void whole_unit(ph_native *p, const ph_cached *c, const desk *k, size_t u
 static void add_up(ph_native *p, const ph_cached *c, const desk *k, size_t row, size_t n, size_t head,
                    size_t heads) {
     for (size_t h = head; h < head + heads; h++) {
-        tally sum = tally_at(k->acc, k->m, k->l, 0, c->dv);
-        clear(sum, c->dv);
+        tally sum = tally_at(&k->sums, 0, c->dv);
+        ph_query_begin(&k->sums, 1, c->dv);
         for (size_t i = 0; i < n; i++) fold(ph_native_kernels(p), sum, part_of(p, c, row, h, i), c->dv);
-        answer(p, c, sum, row, h);
+        ph_query_answer(&k->sums, 0, c->dv, answer_at(p, c, row, h));
     }
 }
 
@@ -348,11 +349,8 @@ static void stretch_unit(ph_native *p, const ph_cached *c, const desk *k, size_t
     int32_t keys = stretch_of(lo, hi), from = (lo / keys + (int32_t)stretch) * keys;
     int32_t to = hi - from > keys ? from + keys : hi;
     walk(&w, from > lo ? from : lo, to);
-    for (size_t h = 0; h < heads; h++) {
-        tally part = part_of(p, c, row, head + h, stretch);
-        clear(part, c->dv);
-        fold(w.kernels, part, tally_at(k->b.acc, k->b.m, k->b.l, h, c->dv), c->dv);
-    }
+    for (size_t h = 0; h < heads; h++)
+        copy(part_of(p, c, row, head + h, stretch), tally_at(&k->b, h, c->dv), c->dv);
 }
 
 static void split_unit(ph_native *p, const ph_cached *c, const desk *k, size_t u, size_t group, size_t head,
