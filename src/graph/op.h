@@ -105,4 +105,8 @@ typedef struct ph_feed {
 ph_rc ph_graph_eval(const ph_graph *g, const ph_syms *syms, const ph_feed *feeds, size_t n_feeds,
                     const char *want, ph_array *out, const ph_kernels *kernels, ph_arena *arena, ph_err *err);
 
+/* What a Slice takes along a dimension of `size`: the first element, and how many from it on, `step` apart;
+ * step is neither 0 nor INT64_MIN. */
+void ph_slice_cut(int64_t start, int64_t end, int64_t step, int64_t size, int64_t *first, int64_t *length);
+
 #endif

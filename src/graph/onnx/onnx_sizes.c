@@ -320,14 +320,10 @@ static int slice(ph_oi *o, const ph_onnx_node *n, ph_oi_sizes *r) {
         if (i == 4) step = s[3].at[0].mul;
     }
     if (!step || step == INT64_MIN) return 0;
-    int64_t from = s[0].at[0].mul, to = s[1].at[0].mul, size = a.n;
-    if (from < 0) from = from < -size ? -1 : from + size;
-    if (to < 0) to = to < -size ? -1 : to + size;
-    from = size ? bounded(from, 0, step > 0 ? size : size - 1) : step > 0 ? 0 : -1; /* as op_slice.c */
-    to = bounded(to, step > 0 ? 0 : -1, step > 0 ? size : size - 1);
+    int64_t first, length;
+    ph_slice_cut(s[0].at[0].mul, s[1].at[0].mul, step, a.n, &first, &length);
     *r = (ph_oi_sizes){.rank = 1, .dtype = a.dtype};
-    for (int64_t i = from; step > 0 ? i < to : i > to; i += bounded(step, -size - 1, size + 1))
-        r->at[r->n++] = a.at[i];
+    for (int64_t i = 0; i < length; i++) r->at[r->n++] = a.at[first + i * step];
     return 1;
 }
 

@@ -76,22 +76,25 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Start and length along a dimension of known size.  Backwards, a start before the first element is the
- * first, by the specification; numpy finds nothing there. */
-static void cut_known(const cuts *c, int d, int64_t size, int64_t *start, int64_t *length) {
-    int64_t s = c->start[d].mul, e = c->end[d].mul, step = c->step[d];
-    if (s < 0) s = s < -size ? -1 : s + size; /* -1: before the first */
-    if (e < 0) e = e < -size ? -1 : e + size;
+/* Backwards, a start before the first element is the first, by the specification; numpy finds nothing there.
+ */
+void ph_slice_cut(int64_t start, int64_t end, int64_t step, int64_t size, int64_t *first, int64_t *length) {
+    if (start < 0) start = start < -size ? -1 : start + size; /* -1: before the first */
+    if (end < 0) end = end < -size ? -1 : end + size;
     if (step > 0) {
-        s = clamp(s, 0, size);
-        e = clamp(e, 0, size);
-        *length = e > s ? (e - s - 1) / step + 1 : 0;
+        start = clamp(start, 0, size);
+        end = clamp(end, 0, size);
+        *length = end > start ? (end - start - 1) / step + 1 : 0;
     } else {
-        s = size ? clamp(s, 0, size - 1) : -1;
-        e = clamp(e, -1, size - 1);
-        *length = s > e ? (s - e - 1) / -step + 1 : 0;
+        start = size ? clamp(start, 0, size - 1) : -1;
+        end = clamp(end, -1, size - 1);
+        *length = start > end ? (start - end - 1) / -step + 1 : 0;
     }
-    *start = s;
+    *first = start;
+}
+
+static void cut_known(const cuts *c, int d, int64_t size, int64_t *start, int64_t *length) {
+    ph_slice_cut(c->start[d].mul, c->end[d].mul, c->step[d], size, start, length);
 }
 
 /* The end of a cut where a symbol is: k from the front, dim - k, or a size from the front. */
