@@ -124,7 +124,7 @@ void ph_file_forget(const ph_file *f, size_t n) {
     if (f->bytes) madvise((void *)(uintptr_t)f->bytes, n < f->n ? n : f->n, MADV_DONTNEED);
 }
 
-enum { PAGE = 4096, COPY_PIECE = 4 << 20, HUGE_PAGE = 2 << 20 };
+enum { PAGE = 4096, COPY_PIECE = 4 << 20 };
 
 void ph_file_forget_part(const ph_file *f, size_t from, size_t n) {
     size_t begin = (from + PAGE - 1) / PAGE * PAGE, end = (from + n) / PAGE * PAGE;
@@ -141,11 +141,11 @@ void ph_file_want_part(const ph_file *f, size_t from, size_t n) {
 /* Anonymous memory that stands to huge pages as `beside` does, so that moving it there splits none. */
 static unsigned char *memory_like(const void *beside, size_t n) {
     unsigned char *all =
-        mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, n + PH_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) return NULL;
-    size_t before = ((uintptr_t)beside - (uintptr_t)all) % HUGE_PAGE;
+    size_t before = ((uintptr_t)beside - (uintptr_t)all) % PH_HUGE_PAGE;
     if (before) munmap(all, before);
-    munmap(all + before + n, HUGE_PAGE - before);
+    munmap(all + before + n, PH_HUGE_PAGE - before);
     return all + before;
 }
 

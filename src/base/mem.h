@@ -22,6 +22,8 @@ static inline size_t ph_round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;
 }
 
+enum { PH_HUGE_PAGE = 2 << 20 }; /* bytes, where pages have 4 KiB */
+
 typedef struct ph_mem {
     size_t rss, rss_peak;      /* VmRSS, VmHWM: bytes */
     size_t rss_anon, rss_file; /* RssAnon, RssFile: bytes */

@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 
 enum { NONE = UINT32_MAX };
-enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 20 * HUGE_PAGE };
+enum { HUGE_FROM = 20 * PH_HUGE_PAGE };
 
 typedef struct node {
     size_t   at, bytes; /* from the first block on; multiples of PH_SLAB_ALIGN */
@@ -69,11 +69,11 @@ size_t ph_slab_overhead(size_t blocks_max) {
  * then at most a twentieth of what is, and a plan's figures hold.  So has its last piece: no byte behind the
  * slab is ever touched. */
 static unsigned char *take_memory(size_t bytes) {
-    size_t         align = bytes < HUGE_FROM + HUGE_PAGE ? PH_SLAB_ALIGN : HUGE_PAGE;
+    size_t         align = bytes < HUGE_FROM + PH_HUGE_PAGE ? PH_SLAB_ALIGN : PH_HUGE_PAGE;
     unsigned char *p = aligned_alloc(align, ph_round_up(bytes, align));
-    if (!p || align != HUGE_PAGE) return p;
+    if (!p || align != PH_HUGE_PAGE) return p;
     madvise(p, HUGE_FROM, MADV_NOHUGEPAGE);
-    madvise(p + HUGE_FROM, bytes / HUGE_PAGE * HUGE_PAGE - HUGE_FROM, MADV_HUGEPAGE);
+    madvise(p + HUGE_FROM, bytes / PH_HUGE_PAGE * PH_HUGE_PAGE - HUGE_FROM, MADV_HUGEPAGE);
     return p;
 }
 
