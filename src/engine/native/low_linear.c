@@ -30,7 +30,9 @@ enum {
     SOURCES_MAX = 16, /* arrays that a step's rows come from */
     GROUP_REACH =
         24, /* nodes from the first Linear to the last of a group: later ones would only hold memory */
-    ROWS_MAX = 128, /* rows of a unit: enough to pay for unpacking a row of weights */
+    ROWS_MAX = 128,    /* rows of a unit: enough to pay for unpacking a row of weights */
+    ROWS_FLOATS = 200, /* as many of short ones, met by floats: the weights become floats once a block */
+    FLOATS_NEAR = 160 << 10, /* floats of a block's rows that stay in the second-level cache beside weights */
     COLS_MIN = 8,
     COLS16_MIN = 16, /* the same by integers: what goes together there */
     MANY_ROWS = 16,  /* from here on a unit's columns share its rows */
@@ -421,8 +423,10 @@ static size_t at_most(size_t a, size_t b) {
 
 /* Fewer rows never make a larger block: memory is planned for the most. */
 static size_t row_block_of(const fused *f, size_t rows) {
-    size_t block = ROWS_MAX, macs = f->n_dots ? 8 * PH_UNIT_MACS : 2 * PH_UNIT_MACS;
-    while (block > 4 && block * COLS_MIN * f->k > macs) block /= 2;
+    size_t block = ROWS_MAX;
+    if (!f->n_dots && f->k * ROWS_MAX < FLOATS_NEAR)
+        block = at_most(FLOATS_NEAR / (f->k ? f->k : 1), ROWS_FLOATS);
+    while (block > 4 && block * COLS_MIN * f->k > 8 * PH_UNIT_MACS) block /= 2;
     block = at_most(block, rows);
     return block ? block : 1;
 }

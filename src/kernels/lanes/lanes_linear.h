@@ -20,7 +20,7 @@ enum {
     STREAM = 8,                     /* columns that a single row reads at once */
     GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
     CHUNK = 768,                    /* of k, at most: 8 columns of it are 24 KiB */
-    BLOCK_ROWS = 129,               /* whose sums wait in memory: 129 x 8 x W floats */
+    BLOCK_ROWS = 201,               /* whose sums wait in memory: 201 x 8 x W floats */
     BLOCK_FLOATS = 512 * 1024,      /* of x that all columns pass, in or near the second-level cache */
     ROWS_MANY = 24,                 /* rows that are worth a copy of weights that lie badly */
     CACHE_TURN = 4096,              /* bytes after which places in the first-level cache come again */
@@ -97,7 +97,7 @@ typedef struct piece {
     int            is_first, is_last; /* of the chunks: sums begin from 0; are added up to y */
     const uint8_t *w;                 /* floats */
     size_t         w_stride;
-    /* Weights that come next, called for from memory to the second-level cache: what the processor fetches by
+    /* Weights that come next, called for from memory: what the processor fetches by
      * itself ends with each short run.  The first tile of a strip calls for its part of one column, a line or
      * less a step: so no step waits for room. */
     const uint8_t *next;
@@ -145,7 +145,7 @@ INLINE void tile(size_t rows, size_t cols, const piece *p, size_t r, size_t c, c
     }
     for (; i + W <= n; i += W, at += next_step) {
         vf v[TILE_ROWS];
-        __builtin_prefetch(&next[at / FRACTION], 0, 2);
+        __builtin_prefetch(&next[at / FRACTION], 0, 3);
         UNROLL
         for (size_t j = 0; j < rows; j++) v[j] = v_load(&x[j * x_stride + i]);
         UNROLL
@@ -201,7 +201,7 @@ static void multiply(const piece *p) {
     for (; r < p->rows; r++) strip(1, p, r, p->w, 0);
     for (; called < p->n_next; called++)
         for (size_t i = 0; i < p->n * p->next_step / W / FRACTION; i += 64)
-            __builtin_prefetch(&p->next[called * p->next_stride + i], 0, 2);
+            __builtin_prefetch(&p->next[called * p->next_stride + i], 0, 3);
 }
 
 /* `all` in as few parts as `most` allows, these alike, and multiples of `grain`. */
