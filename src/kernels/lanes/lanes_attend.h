@@ -321,8 +321,8 @@ INLINE float largest_seen(const ph_attend *a, size_t i, float *s, size_t from, s
     return v_largest(most);
 }
 
-/* n scores become weights e^(s - base); returns their sum. */
-INLINE float weights_of(float *s, float base, size_t n) {
+/* n scores become weights e^(s - base); returns their sum, lane by lane. */
+INLINE vf weights_of(float *s, float base, size_t n) {
     vf sum = v_zero();
     for (size_t j = 0; j < n; j += W) {
         vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
@@ -331,24 +331,50 @@ INLINE float weights_of(float *s, float base, size_t n) {
         sum = v_add(sum, p);
         v_store(&s[j], p);
     }
-    return v_sum(sum);
+    return sum;
 }
 
-/* Scores of query i, from key `from` on, become weights, zero for keys that it does not see; its m and l move
- * on, and its answer so far is scaled.  A query that sees none of them stays as it is. */
-INLINE void weigh(const ph_attend *a, size_t i, float *s, size_t from, size_t end) {
-    size_t n = (end - from + W - 1) / W * W;
-    if (!sees(a, i)) return;
-    float here = largest_seen(a, i, s, from, n), top = here > a->m[i] ? here : a->m[i];
-    /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
-    float base = top > -INFINITY ? top : 0.0f, sum = weights_of(s, base, n);
+/* What weighing makes of the queries of a round, before their m, l and answers know of it. */
+typedef struct weighed {
+    float top[SOME], sum[(SOME + W - 1) / W * W];
+} weighed;
+
+/* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
+INLINE float base_of(float top) {
+    return top > -INFINITY ? top : 0.0f;
+}
+
+/* Query i's m and l move on, and its answer so far is scaled. */
+INLINE void move_on(const ph_attend *a, size_t i, float top, float sum) {
     if (top != a->m[i]) {
-        float keep = first_lane(v_exp(v_set1(a->m[i] - base)));
+        float keep = first_lane(v_exp(v_set1(a->m[i] - base_of(top))));
         times(&a->acc[i * a->dv], keep, a->dv);
         a->l[i] *= keep;
         a->m[i] = top;
     }
     a->l[i] += sum;
+}
+
+/* Scores s of queries [i, i + n), which see keys of x[c], become weights, zero for keys that a query does not
+ * see.  One that sees none of them stays as it is.  Each pass asks nothing of the query before, so several
+ * are on their way at a time. */
+INLINE void weigh(const ph_attend *a, size_t i, size_t n, float *s, const seen *x) {
+    weighed w;
+    vf      sums[SOME + W];
+    for (size_t c = 0; c < n; c++) {
+        size_t keys = (x[c].end - x[c].from + W - 1) / W * W;
+        if (!sees(a, i + c)) continue;
+        float here = largest_seen(a, i + c, &s[c * PH_ATTEND_KEYS], x[c].from, keys);
+        w.top[c] = here > a->m[i + c] ? here : a->m[i + c];
+    }
+    for (size_t c = 0; c < n; c++) {
+        size_t keys = (x[c].end - x[c].from + W - 1) / W * W;
+        sums[c] = sees(a, i + c) ? weights_of(&s[c * PH_ATTEND_KEYS], base_of(w.top[c]), keys) : v_zero();
+    }
+    for (size_t c = n; c < n + W; c++) sums[c] = v_zero();
+    for (size_t c = 0; c < n; c += W) v_store(&w.sum[c], v_sums(&sums[c]));
+    for (size_t c = 0; c < n; c++)
+        if (sees(a, i + c)) move_on(a, i + c, w.top[c], w.sum[c]);
 }
 
 /* ---- queries in strips ---- */
@@ -386,20 +412,18 @@ INLINE size_t strips_of(stored t, size_t n) {
 INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t n, int is_first, int is_last) {
     float *s = a->scratch; /* of these queries; the next ones have it after them, while it is cached */
     size_t strips = strips_of(t, n);
-    seen   x[SOME]; /* of a strip, by its first query */
+    seen   x[SOME]; /* of each query, its strip's */
     ahead  v = ahead_of(a->v, t.calls && is_first ? a->v_bytes : 0, a->d * strips);
     ahead  k = ahead_of(a->next, t.calls && is_last ? a->next_bytes : 0, PH_ATTEND_KEYS * strips);
     for (size_t q = 0, some; q < n; q += some) {
         some = strip_queries(t, n - q);
         x[q] = seen_of(t, a, i + q, some);
+        for (size_t c = q + 1; c < q + some; c++) x[c] = x[q];
 #define SCORE(c) score_strip(t, a, x[q], i + q, c, &s[q * PH_ATTEND_KEYS], &v)
         BY_QUERIES(some, SCORE);
 #undef SCORE
     }
-    for (size_t q = 0, some; q < n; q += some) {
-        some = strip_queries(t, n - q);
-        for (size_t c = q; c < q + some; c++) weigh(a, i + c, &s[c * PH_ATTEND_KEYS], x[q].from, x[q].end);
-    }
+    weigh(a, i, n, s, x);
     for (size_t q = 0, some; q < n; q += some) {
         some = strip_queries(t, n - q);
 #define MIX(c) mix_strip(t, a, x[q], i + q, c, &s[q * PH_ATTEND_KEYS], &k)
