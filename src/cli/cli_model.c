@@ -87,7 +87,9 @@ void ph_cli_session_options(ph_cli *c, ph_option rows[PH_CLI_ROWS_MAX]) {
              "block-typed weights meet floats instead of rows of 16 bits: slower, nearest the reference",
              PH_OPTION_FLAG, &s->is_exact},
             {"--rows8", 0, NULL,
-             "block-typed weights meet rows of 8 bits: faster in prefill and pictures, coarser; not with --exact",
+             "block-typed weights meet rows of 8 bits, and pictures attend in bfloat16 where that is faster; "
+                 "coarser; not "
+                 "with --exact",
              PH_OPTION_FLAG, &s->is_rows8},
             {"--unfuse", 0, "LIST",
              "joins of steps that are not done: all, or some of norm, group, act, gate, ...; same answers, "

@@ -106,6 +106,12 @@ ph_attend_fn *ph_attend_of(const ph_kernels *k, ph_dtype t) {
     return fn;
 }
 
+ph_attend_fn *ph_attend_rounded_of(const ph_kernels *k) {
+    ph_kernels ref;
+    ph_kernels_init(&ref, 0);
+    return k->attend_rounded == ref.attend_rounded ? NULL : k->attend_rounded;
+}
+
 ph_dot_fn *ph_dot_of(const ph_kernels *k, ph_dtype t) {
     size_t     at = slot_of("dot_", t);
     ph_kernels ref;

@@ -101,8 +101,16 @@ ph_qrows ph_qrows_from(const ph_qrows *x, size_t r);
  *               max_j |v_j|.
  * attend_rows   attend_F32 with k: [.., d] stride k_stride; keys [lo, hi) are laid out by channel first, once
  *               for all queries.  The same bits.
- *               keys: d * PH_ATTEND_KEYS floats, private to the caller. */
-#define PH_ATTEND_KEYS 64
+ *               keys: d * PH_ATTEND_KEYS floats, private to the caller.
+ * attend_rounded   attend_rows of q, k, v and weights e^(s - m) that are rounded to bfloat16 (nearest even; subnormal
+ *               numbers may become 0), with sums in f32; l sums weights that are not rounded.  lo and hi are the same
+ *               for all queries; d is at most PH_ATTEND_ROUNDED_D.
+ *               keys: PH_ATTEND_ROUNDED_FLOATS(d, dv) floats, private to the caller.
+ *               Error of acc / l: at most 2^-7 * (1 + max_j sum |scale q k_j|) * max_j |v_j|; where q, k and v are
+ *               bfloat16 already, 2^-8 max_j |v_j| more than that of attend_rows. */
+#define PH_ATTEND_KEYS                  64
+#define PH_ATTEND_ROUNDED_D             256
+#define PH_ATTEND_ROUNDED_FLOATS(d, dv) (PH_ATTEND_KEYS / 2 * ((size_t)(d) + (size_t)(dv) + 16))
 typedef struct ph_attend {
     float         *acc, *m, *l;
     const float   *q;
@@ -111,11 +119,13 @@ typedef struct ph_attend {
     size_t         q_stride, k_stride, v_stride, n_q, d, dv;
     float          scale, softcap;
     float         *scratch; /* [n_q, PH_ATTEND_KEYS] */
-    float         *keys;    /* [d, PH_ATTEND_KEYS], attend_rows only */
+    float         *keys;    /* [d, PH_ATTEND_KEYS] of attend_rows; of attend_rounded: see there */
     const void    *next; /* what is met after this block: called for meanwhile, where there are bytes of it */
     size_t         v_bytes, next_bytes; /* of v, where it stands in one piece, else 0; of next */
 } ph_attend;
 typedef void ph_attend_fn(const ph_attend *a);
+/* attend_rounded where this instruction set has one that is fast, else NULL. */
+ph_attend_fn *ph_attend_rounded_of(const struct ph_kernels *k);
 /* attend_T for keys and values stored as t; NULL: there is none, no cache can be of that type. */
 ph_attend_fn *ph_attend_of(const struct ph_kernels *k, ph_dtype t);
 

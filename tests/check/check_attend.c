@@ -31,8 +31,11 @@ static size_t whole_blocks(ph_dtype t, size_t n) {
     return (n + ph_dtype_block(t) - 1) / ph_dtype_block(t) * ph_dtype_block(t);
 }
 
-/* All types but one have their keys channel by channel; as_rows: what attend_rows is given. */
-static int as_rows;
+/* All types but one have their keys channel by channel; as_rows: what attend_rows is given.  as_rounded:
+ * attend_rounded, whose queries all see the same keys; where its numbers are bfloat16 already, only weights
+ * are rounded. */
+static int as_rows, as_rounded;
+enum { NUMBERS = 1, WEIGHTS = 2 };
 static int by_channel(ph_dtype t) {
     return t != PH_Q8_0 && !as_rows;
 }
@@ -88,6 +91,8 @@ static problem any_problem(ph_dtype t, unsigned trial) {
         p.lo[i] = ck_below(2) ? 0 : (int32_t)ck_below((unsigned)most);
         p.hi[i] = ck_below(4) ? p.lo[i] + (int32_t)ck_below((unsigned)(most - p.lo[i]) + 1) : p.lo[i];
     }
+    for (size_t i = 0; as_rounded && i < p.n_q; i++) p.lo[i] = p.lo[0], p.hi[i] = p.hi[0];
+    if (as_rounded == WEIGHTS) store(PH_BF16, p.q, nq), store(PH_BF16, p.k, nk), store(PH_BF16, p.v, nv);
     store_both(t, &p, nk, nv);
     return p;
 }
@@ -97,7 +102,8 @@ static void run(ph_dtype t, attend_fn *fn, const problem *p, size_t from, size_t
                 float *l) {
     int32_t *lo = ck_buffer(n * sizeof *lo), *hi = ck_buffer(n * sizeof *hi);
     float   *scratch = ck_buffer(n * PH_ATTEND_KEYS * sizeof *scratch);
-    float   *keys = ck_buffer(p->d * PH_ATTEND_KEYS * sizeof *keys);
+    size_t   room = as_rounded ? PH_ATTEND_ROUNDED_FLOATS(p->d, p->dv) : p->d * PH_ATTEND_KEYS;
+    float   *keys = ck_buffer(room * sizeof *keys);
     for (size_t i = 0; i < n; i++) m[from + i] = -INFINITY, l[from + i] = 0;
     memset(&acc[from * p->dv], 0, n * p->dv * sizeof *acc);
     for (int32_t b = 0; b < BLOCKS; b++) {
@@ -154,7 +160,9 @@ static double whole(const problem *p, size_t i, double *want) {
         }
     }
     for (size_t e = 0; e < p->dv && sum > 0; e++) want[e] /= sum;
-    return (double)(p->d + 64) * (double)FLT_EPSILON * (1 + size) * v_most;
+    if (as_rounded == NUMBERS) return 0x1p-7 * (1 + size) * v_most;
+    return (double)(p->d + 64) * (double)FLT_EPSILON * (1 + size) * v_most +
+           (as_rounded ? 0x1p-8 * v_most : 0);
 }
 
 static int one_trial(ph_dtype t, attend_fn *opt, unsigned trial) {
@@ -242,7 +250,7 @@ static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
     float *k = ck_bench_floats(64 * d + 1 + t); /* a type's own, packed once */
     if (k[64 * d] != 1) ph_dtype_get(t)->pack(k, v, 64 * d), k[64 * d] = 1;
     float  *acc = ck_bench_floats(n * d), *m = ck_bench_floats(n), *l = ck_bench_floats(n);
-    float  *scratch = ck_bench_floats(n * 64), *keys = ck_bench_floats(d * 64 + 2);
+    float  *scratch = ck_bench_floats(n * 64), *keys = ck_bench_floats(PH_ATTEND_ROUNDED_FLOATS(d, d));
     int32_t lo[64] = {0}, hi[64];
     for (size_t i = 0; i < n; i++) hi[i] = 64, l[i] = 0, m[i] = -INFINITY;
     fn(&(ph_attend){.acc = acc,
@@ -285,6 +293,18 @@ int check_attend_rows(const ph_kernels *ref, const ph_kernels *opt) {
     int ok = check(PH_F32, opt->attend_rows);
     as_rows = 0;
     return ok;
+}
+int check_attend_rounded(const ph_kernels *ref, const ph_kernels *opt) {
+    (void)ref;
+    int ok = 1;
+    as_rows = 1;
+    for (as_rounded = NUMBERS; ok && as_rounded <= WEIGHTS; as_rounded++)
+        ok = check(PH_F32, opt->attend_rounded);
+    as_rows = as_rounded = 0;
+    return ok;
+}
+ck_work bench_attend_rounded(const ph_kernels *k, int many) {
+    return bench(PH_F32, k->attend_rounded, many);
 }
 ck_work bench_attend_rows(const ph_kernels *k, int many) {
     return bench(PH_F32, k->attend_rows, many);

@@ -41,6 +41,17 @@ ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
     return b;
 }
 
+ph_attend_fn *ph_query_attend(const ph_builder *b, size_t d) {
+    ph_attend_fn *rounded = ph_attend_rounded_of(ph_native_kernels(b->p));
+    int           is_coarse = b->has_dots && b->p->base.engine->env.is_rows8;
+    return rounded && is_coarse && d <= PH_ATTEND_ROUNDED_D ? rounded : ph_native_kernels(b->p)->attend_rows;
+}
+
+size_t ph_query_keys(size_t d, size_t dv) {
+    size_t rounded = (PH_ATTEND_ROUNDED_FLOATS(d, dv) + PH_ATTEND_KEYS - 1) / PH_ATTEND_KEYS;
+    return rounded > d ? rounded : d;
+}
+
 void ph_query_begin(const ph_query_block *b, size_t n, size_t dv) {
     for (size_t i = 0; i < n; i++) {
         b->m[i] = -INFINITY;
@@ -77,11 +88,12 @@ static int can_mask(const ph_graph *g, const ph_node *n) {
 }
 
 typedef struct attention {
-    int    q, k, v, y, q_value, k_value; /* buffers; values with the shapes */
-    int    mask;                         /* buffer of u8 [I, 1, n_q, n_k]; -1: every key is seen */
-    size_t heads, kv_heads, d, dv;
-    float  scale, softcap;
-    size_t tiles, n_q, n_k, block, blocks; /* of this run */
+    int           q, k, v, y, q_value, k_value; /* buffers; values with the shapes */
+    int           mask;                         /* buffer of u8 [I, 1, n_q, n_k]; -1: every key is seen */
+    size_t        heads, kv_heads, d, dv;
+    float         scale, softcap;
+    ph_attend_fn *attend;                         /* a block of keys that all queries see */
+    size_t        tiles, n_q, n_k, block, blocks; /* of this run */
 } attention;
 
 static int can(const ph_graph *g, int node) {
@@ -106,7 +118,7 @@ static int can(const ph_graph *g, int node) {
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const attention *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, a->d);
+    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, ph_query_keys(a->d, a->dv));
     return PH_OK;
 }
 
@@ -180,7 +192,7 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
         if (seen)
             attend_runs(k, &t, b, seen + j, a->n_k, (int32_t)some);
         else
-            k->attend_rows(&t);
+            a->attend(&t);
     }
     for (size_t i = 0; i < n; i++)
         ph_query_answer(b, i, a->dv, &y[((tile * a->n_q + q0 + i) * a->heads + head) * a->dv]);
@@ -212,6 +224,7 @@ ph_rc ph_attention_step(ph_builder *b, int node, const ph_attention_of *how, ph_
     PH_TRY(ph_build_buffer(b, how->y, &a->y, err));
     a->mask = -1;
     if (how->mask >= 0) PH_TRY(ph_build_buffer(b, how->mask, &a->mask, err));
+    a->attend = ph_query_attend(b, a->d);
     int reads[4] = {a->q, a->k, a->v, a->mask};
     return ph_build_step(b, &kind, node, a, reads, a->mask < 0 ? 3 : 4, &a->y, 1, -1, err);
 }

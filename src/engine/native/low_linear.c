@@ -310,6 +310,7 @@ static const ph_step_kind kind;
 static ph_rc add_step(ph_builder *b, fused *f, int node, const int *value, const int *before, ph_err *err) {
     int reads[SOURCES_MAX + 1 + GROUP_MAX * (1 + SCALES_MAX)], writes[2 * GROUP_MAX], n_reads = 0,
                                                                                       n_writes = 0;
+    b->has_dots |= f->n_dots > 0;
     if (!f->n_sources) reads[n_reads++] = f->x;
     for (int i = 0; i < f->n_sources; i++) reads[n_reads++] = f->source[i].x;
     for (int i = 0; i < f->n_parts; i++) {

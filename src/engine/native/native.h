@@ -156,6 +156,7 @@ typedef struct ph_builder {
     size_t            n_steps, steps_max;
     ph_buffer        *buffer;
     size_t            buffers_max;
+    int               has_dots; /* a product so far is by integers */
 } ph_builder;
 
 typedef struct ph_lowering {
@@ -220,13 +221,17 @@ ph_spin ph_spin_of(const ph_graph *g, int node);
  * whole tiles of kernels where that is not more than `most`. */
 size_t ph_native_share(size_t all, size_t most);
 /* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
- * and keys of `keys` elements by channel. */
+ * and keys of `keys` elements by channel.  ph_query_attend: for a block of keys that all queries see; behind
+ * products by rows of 8 bits attend_rounded, where the set has one that is fast, else attend_rows.
+ * ph_query_keys: `keys` that either has room with. */
 enum { PH_QUERIES_MAX = 192 };
 typedef struct ph_query_block {
     float   *q, *acc, *m, *l, *scores, *keys;
     int32_t *lo, *hi;
 } ph_query_block;
-size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
+size_t        ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
+size_t        ph_query_keys(size_t d, size_t dv);
+ph_attend_fn *ph_query_attend(const ph_builder *b, size_t d);
 /* Queries of a unit, where `all` of each of `heads` meet `keys` keys each: as many as PH_ATTEND_MACS allow,
  * in units alike, of which every worker finds some. */
 size_t         ph_query_share(const ph_native *p, size_t all, size_t keys, size_t heads, size_t d, size_t dv);

@@ -11,7 +11,7 @@
 #ifndef PH_KERNELS_LANES_LANES_ATTEND_H
 #define PH_KERNELS_LANES_LANES_ATTEND_H
 
-#include "kernels/lanes/lanes_math.h"
+#include "kernels/lanes/lanes_weigh.h"
 
 /* W elements of a stored row from element e (a multiple of W) on; _n: the first n < W of them. */
 typedef vf load_fn(const unsigned char *row, size_t e);
@@ -32,10 +32,6 @@ INLINE size_t row_bytes_of(stored t, size_t stride) {
 
 /* Queries of a strip that share a key's loads, and keys a query's. */
 enum { QUERIES = TILE_COLS > 4 ? 4 : 2, KEYS = 4 };
-/* Queries that meet four vectors of keys by channel, or of values, where there are many: all registers. SOME:
- * those whose scores stand side by side. */
-enum { MANY = TILE_COLS > 4 ? 6 : 3, SOME = 2 * MANY };
-
 /* Bytes that are wanted next, called for a few at a time while multiply-adds go on. */
 typedef struct ahead {
     const unsigned char *at, *end;
@@ -239,16 +235,6 @@ INLINE void mix(stored t, const ph_attend *a, size_t queries, float *acc, const 
 
 /* ---- a strip: some queries side by side ---- */
 
-/* Keys that one of the strip's queries sees, `from` in whole vectors where that can be; those that all see.
- */
-typedef struct seen {
-    size_t from, end, first, last;
-} seen;
-
-INLINE int sees(const ph_attend *a, size_t i) {
-    return a->hi[i] > a->lo[i];
-}
-
 INLINE seen seen_of(stored t, const ph_attend *a, size_t i, size_t queries) {
     seen x = {PH_ATTEND_KEYS, 0, 0, PH_ATTEND_KEYS};
     for (size_t q = i; q < i + queries; q++) {
@@ -301,80 +287,6 @@ INLINE void mix_strip(stored t, const ph_attend *a, seen x, size_t i, size_t que
         (const unsigned char *)a->v + x.first * row_bytes_of(t, a->v_stride), x.last - x.first, next);
     for (size_t q = 0; q < queries; q++)
         mix_alone(t, a, i + q, &s[q * PH_ATTEND_KEYS], x.from, x.last, (size_t)a->hi[i + q], next);
-}
-
-/* ---- weights ---- */
-
-INLINE void times(float *x, float by, size_t n) {
-    size_t i = 0;
-    for (; i + W <= n; i += W) v_store(&x[i], v_mul(v_load(&x[i]), v_set1(by)));
-    if (i < n) v_store_n(&x[i], v_mul(v_load_n(&x[i], n - i), v_set1(by)), n - i);
-}
-
-/* The largest of n scores from key `from` on, whole vectors; -inf stands where query i sees none. */
-INLINE float largest_seen(const ph_attend *a, size_t i, float *s, size_t from, size_t n) {
-    size_t lo = (size_t)a->lo[i] - from, hi = (size_t)a->hi[i] - from;
-    vf     most = v_set1(-INFINITY);
-    for (size_t j = 0; j < lo; j++) s[j] = -INFINITY;
-    for (size_t j = hi; j < n; j++) s[j] = -INFINITY;
-    for (size_t j = 0; j < n; j += W) most = v_maxnum(v_load(&s[j]), most);
-    return v_largest(most);
-}
-
-/* n scores become weights e^(s - base); returns their sum, lane by lane. */
-INLINE vf weights_of(float *s, float base, size_t n) {
-    vf sum = v_zero();
-    for (size_t j = 0; j < n; j += W) {
-        vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
-        p = v_pick(v_less(p, v_set1(FLT_MIN)), v_zero(),
-                   p); /* subnormals stop the pipeline, and weigh nothing */
-        sum = v_add(sum, p);
-        v_store(&s[j], p);
-    }
-    return sum;
-}
-
-/* What weighing makes of the queries of a round, before their m, l and answers know of it. */
-typedef struct weighed {
-    float top[SOME], sum[(SOME + W - 1) / W * W];
-} weighed;
-
-/* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
-INLINE float base_of(float top) {
-    return top > -INFINITY ? top : 0.0f;
-}
-
-/* Query i's m and l move on, and its answer so far is scaled. */
-INLINE void move_on(const ph_attend *a, size_t i, float top, float sum) {
-    if (top != a->m[i]) {
-        float keep = first_lane(v_exp(v_set1(a->m[i] - base_of(top))));
-        times(&a->acc[i * a->dv], keep, a->dv);
-        a->l[i] *= keep;
-        a->m[i] = top;
-    }
-    a->l[i] += sum;
-}
-
-/* Scores s of queries [i, i + n), which see keys of x[c], become weights, zero for keys that a query does not
- * see.  One that sees none of them stays as it is.  Each pass asks nothing of the query before, so several
- * are on their way at a time. */
-INLINE void weigh(const ph_attend *a, size_t i, size_t n, float *s, const seen *x) {
-    weighed w;
-    vf      sums[SOME + W];
-    for (size_t c = 0; c < n; c++) {
-        size_t keys = (x[c].end - x[c].from + W - 1) / W * W;
-        if (!sees(a, i + c)) continue;
-        float here = largest_seen(a, i + c, &s[c * PH_ATTEND_KEYS], x[c].from, keys);
-        w.top[c] = here > a->m[i + c] ? here : a->m[i + c];
-    }
-    for (size_t c = 0; c < n; c++) {
-        size_t keys = (x[c].end - x[c].from + W - 1) / W * W;
-        sums[c] = sees(a, i + c) ? weights_of(&s[c * PH_ATTEND_KEYS], base_of(w.top[c]), keys) : v_zero();
-    }
-    for (size_t c = n; c < n + W; c++) sums[c] = v_zero();
-    for (size_t c = 0; c < n; c += W) v_store(&w.sum[c], v_sums(&sums[c]));
-    for (size_t c = 0; c < n; c++)
-        if (sees(a, i + c)) move_on(a, i + c, w.top[c], w.sum[c]);
 }
 
 /* ---- queries in strips ---- */

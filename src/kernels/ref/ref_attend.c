@@ -36,10 +36,17 @@ static float load_Q4_1(const void *base, size_t i) {
     return ph_f16_load(b) * (float)(b[4 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15) + ph_f16_load(b + 2);
 }
 
-/* How keys and values are stored; by_channel: keys are [d, keys]. */
+static float rounded(float x) {
+    return ph_bf16_to_f32(ph_f32_to_bf16(x));
+}
+static float load_rounded(const void *base, size_t i) {
+    return rounded(load_F32(base, i));
+}
+
+/* How keys and values are stored; by_channel: keys are [d, keys]; is_rounded: queries and weights, too. */
 typedef struct stored {
     ph_load *load;
-    int      by_channel;
+    int      by_channel, is_rounded;
 } stored;
 
 static float key(const ph_attend *a, stored t, size_t j, size_t e) {
@@ -51,8 +58,10 @@ static float score(const ph_attend *a, stored t, size_t i, float *s) {
     float most = -INFINITY;
     for (int32_t j = a->lo[i]; j < a->hi[i]; j++) {
         double sum = 0;
-        for (size_t e = 0; e < a->d; e++)
-            sum += (double)a->q[i * a->q_stride + e] * (double)key(a, t, (size_t)j, e);
+        for (size_t e = 0; e < a->d; e++) {
+            float q = a->q[i * a->q_stride + e];
+            sum += (double)(t.is_rounded ? rounded(q) : q) * (double)key(a, t, (size_t)j, e);
+        }
         sum *= (double)a->scale;
         if (a->softcap > 0) sum = (double)a->softcap * tanh(sum / (double)a->softcap);
         s[j - a->lo[i]] = (float)sum;
@@ -72,6 +81,7 @@ static void absorb(const ph_attend *a, stored t, size_t i) {
         s[j] = (float)exp((double)s[j] - base);
         if (s[j] < FLT_MIN) s[j] = 0;
         sum += (double)s[j];
+        if (t.is_rounded) s[j] = rounded(s[j]);
     }
     for (size_t e = 0; e < a->dv; e++) {
         double v = (double)acc[e] * keep;
@@ -84,7 +94,7 @@ static void absorb(const ph_attend *a, stored t, size_t i) {
 
 #define ATTEND(T, by_channel)                                                                                \
     void ph_ref_attend_##T(const ph_attend *a) {                                                             \
-        for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_##T, by_channel}, i);                    \
+        for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_##T, by_channel, 0}, i);                 \
     }
 ATTEND(F32, 1)
 ATTEND(F16, 1)
@@ -93,5 +103,9 @@ ATTEND(Q8_0, 0)
 ATTEND(Q4_1, 1)
 
 void ph_ref_attend_rows(const ph_attend *a) {
-    for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_F32, 0}, i);
+    for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_F32, 0, 0}, i);
+}
+
+void ph_ref_attend_rounded(const ph_attend *a) {
+    for (size_t i = 0; i < a->n_q; i++) absorb(a, (stored){load_rounded, 0, 1}, i);
 }

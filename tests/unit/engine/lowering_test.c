@@ -483,20 +483,72 @@ void test_lower_patch(void) {
     patch(PH_F32, 2, 1, 1, 4, 0, 0);
 }
 
+/* id: of q, k, v and the answer.  has_blocks: beside a product by integers, where the set has those. */
+static ph_graph *attention_graph(eh_store *s, int has_blocks, int id[4], int n_q, int n_k, int heads,
+                                 int kv_heads, int d, int dv, double softcap, int causal) {
+    ph_graph *g = open_graph(s);
+    ph_dim    i = ph_dim_sym(PH_SYM_I);
+    if (has_blocks) {
+        int w = eh_weight(g, s, "w", ph_shape_of(2, ph_dim_of(32), ph_dim_of(64)), PH_Q8_0, 0, 0.2f, 0);
+        int x = input(g, "x", ph_dim_sym(PH_SYM_R), 64);
+        ph_graph_output(g, ph_graph_node(g, "Linear", PH_IN(x, w), PH_NO_ATTRS, "side"), "side.out");
+    }
+    id[0] = ph_graph_input(g, "q", PH_F32, ph_shape_of(3, i, ph_dim_of(n_q), ph_dim_of(heads * d)));
+    id[1] = ph_graph_input(g, "k", PH_F32, ph_shape_of(3, i, ph_dim_of(n_k), ph_dim_of(kv_heads * d)));
+    id[2] = ph_graph_input(g, "v", PH_F32, ph_shape_of(3, i, ph_dim_of(n_k), ph_dim_of(kv_heads * dv)));
+    id[3] = ph_graph_node(g, "Attention", PH_IN(id[0], id[1], id[2]),
+                          PH_ATTRS(PH_INT("q_num_heads", heads), PH_INT("kv_num_heads", kv_heads),
+                                   PH_FLOAT("softcap", softcap), PH_INT("is_causal", causal)),
+                          "y");
+    ph_graph_output(g, id[3], "out");
+    return g;
+}
+
+/* With rows of 8 bits numbers are rounded to bfloat16, where the set has products of them. */
 static void attention(int tiles, int n_q, int n_k, int heads, int kv_heads, int d, int dv, double softcap,
                       int causal) {
+    for (eh_rows8 = 0; eh_rows8 < 2; eh_rows8++) {
+        eh_store  s;
+        int       id[4];
+        ph_graph *g = attention_graph(&s, eh_rows8, id, n_q, n_k, heads, kv_heads, d, dv, softcap, causal);
+        finish(g, &s, eh_syms(1, 0, 0, tiles, 0), 1, eh_rows8 ? 3e-2f : 1e-4f);
+    }
+    eh_rows8 = 0;
+}
+
+/* Attention of made numbers, with rows of 8 bits or not. */
+static void attention_of(float *got, int is_rows8, int has_blocks, int n_q, int n_k, int width) {
     eh_store  s;
-    ph_graph *g = open_graph(&s);
-    ph_dim    i = ph_dim_sym(PH_SYM_I);
-    int       q = ph_graph_input(g, "q", PH_F32, ph_shape_of(3, i, ph_dim_of(n_q), ph_dim_of(heads * d)));
-    int       k = ph_graph_input(g, "k", PH_F32, ph_shape_of(3, i, ph_dim_of(n_k), ph_dim_of(kv_heads * d)));
-    int       v = ph_graph_input(g, "v", PH_F32, ph_shape_of(3, i, ph_dim_of(n_k), ph_dim_of(kv_heads * dv)));
-    int       y = ph_graph_node(g, "Attention", PH_IN(q, k, v),
-                                PH_ATTRS(PH_INT("q_num_heads", heads), PH_INT("kv_num_heads", kv_heads),
-                                         PH_FLOAT("softcap", softcap), PH_INT("is_causal", causal)),
-                                "y");
-    ph_graph_output(g, y, "out");
-    finish(g, &s, eh_syms(0, 0, 0, tiles, 0), 1, 1e-4f);
+    ph_err    err = {0};
+    int       id[4];
+    eh_run    r;
+    ph_syms   syms = eh_syms(1, 0, 0, 1, 0);
+    ph_graph *g = attention_graph(&s, has_blocks, id, n_q, n_k, 2, 2, width / 2, width / 2, 0, 0);
+    CHECK(!ph_graph_finish(g, &err));
+    eh_rows8 = is_rows8;
+    CHECK(eh_open(&r, g, 1, ph_cpu_features(), syms, NULL, 0) && eh_bind(&r, syms, NULL));
+    for (int v = 0; v < 3; v++) {
+        float *x = r.engine->def->buffer(r.program, id[v]);
+        for (int i = 0; i < (v ? n_k : n_q) * width; i++) x[i] = (float)((i * 37 + v * 11) % 101) / 50 - 1;
+    }
+    eh_go(&r, syms);
+    memcpy(got, r.engine->def->buffer(r.program, id[3]), (size_t)(n_q * width) * sizeof *got);
+    eh_close(&r);
+    eh_rows8 = 0;
+    ph_graph_close(g);
+    eh_store_close(&s);
+}
+
+/* Numbers are rounded behind products by rows of 8 bits, and nowhere else. */
+static void attention_rounds(void) {
+    enum { N_Q = 20, N_K = 90, WIDTH = 64, ALL = N_Q * WIDTH };
+    static float got[4][ALL];
+    ph_kernels   k;
+    ph_kernels_init(&k, ph_cpu_features());
+    for (int i = 0; i < 4; i++) attention_of(got[i], i & 1, i >> 1, N_Q, N_K, WIDTH);
+    CHECK(!memcmp(got[1], got[0], sizeof *got) && !memcmp(got[2], got[0], sizeof *got));
+    CHECK(!memcmp(got[3], got[0], sizeof *got) == !ph_attend_rounded_of(&k));
+    eh_close_to(got[3], got[0], ALL, 3e-2f, "rounded");
 }
 
 /* Each query sees about half of the keys, in runs; some see none. */
@@ -520,7 +572,10 @@ void test_lower_attention(void) {
     attention_masked(2, 50, 50, 3, 3, 8);
     attention_masked(1, 7, 200, 4, 2, 5);
     attention_masked(3, 40, 1, 2, 1, 4);
+    attention_rounds();
     attention(2, 50, 50, 3, 3, 8, 8, 0, 0);
+    attention(1, 70, 200, 2, 1, 72, 40, 0, 0);
+    attention(1, 5, 9, 1, 1, 300, 3, 0, 0); /* more than attend_rounded takes */
     attention(1, 65, 129, 4, 2, 5, 7, 0, 0);
     attention(3, 1, 64, 6, 1, 16, 16, 3.5, 0);
     attention(1, 33, 33, 2, 2, 4, 4, 0, 1); /* causal: the operator's eval */
