@@ -40,7 +40,7 @@ expect 3 'llava\.bundle is of kind GGUF, and check takes ONNX files' "another ki
 expect 3 'while reading examples/panel1\.png as ONNX' "a picture" $P check $onnx/good/clip_vision.onnx examples/panel1.png
 expect 0 'input +pixel_values  float \[.*batch.*, 3, 56, 56\]' "inspect" $P inspect $onnx/good/clip_vision.onnx
 expect 0 '"container":"onnx".*"runs":true.*"total":[0-9]+' "inspect's JSON" $P inspect --json $onnx/good/clip_vision.onnx
-expect 0 "is 'batch', planned as 7" "an axis" $P inspect $onnx/good/clip_vision.onnx --axis batch=7
+expect 0 "^  axis +'batch', planned as 7 \(--axis\); A in the graph$" "an axis" $P inspect $onnx/good/clip_vision.onnx --axis batch=7
 expect 2 "no dynamic axis 'time'" "an axis that is not there" $P inspect $onnx/good/clip_vision.onnx --axis time=7
 expect 1 'it does not fit' "too little memory" $P inspect $onnx/good/clip_vision.onnx --memory 1MB
 expect 0 '^digraph' "the graph" $P inspect --dot $onnx/good/clip_vision.onnx

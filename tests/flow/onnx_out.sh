@@ -69,6 +69,8 @@ for m in align_clip speech_whisper vlm_mllama vlm_qwen25vl vlm_llava15; do
         verdict $? "described: $part"
     done
 done
+expect 3 'config.json, but with (bridge|language|vision).onnx: a graph alone, which inspect and check take' "a folder of parts is no model" \
+    "$P" run -m "$D/said/vlm_llava15" -p hi
 for m in "$S"/vlm_*; do
     expect 0 'language, ' "injected: $m" "$P" convert "$m" -o "$D/i.onnx" --to onnx --part language --inject 1
     expect 0 'inject.rows  int32 \[B, T, 2\]' "injected, its input: $m" "$P" inspect "$D/i.onnx"
