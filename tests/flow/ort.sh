@@ -197,6 +197,11 @@ idle() { # PLACES: listed as a plug-in without a device; the library may be olde
     grep -qF "takes no plug-ins" "$D/list" && return 0
     grep -qE "^  openvino +absent   the plug-in $D/idle/libonnxruntime_providers_openvino_plugin.so is loaded, and finds no device of openvino here$" "$D/list"
 }
+nowhere() { # a place that is not there is said, not that one has to be named
+    PINHOLE_ORT_PLUGINS=$D/none "$P" inspect --engines > "$D/list"
+    grep -qE "^  openvino +absent +ONNX Runtime .*(takes no plug-ins|of PINHOLE_ORT_PLUGINS not all was loaded: .*$D/none)" "$D/list"
+}
+ok "plug-ins nowhere" nowhere
 ok "a plug-in of no device" idle "$D/idle"
 ok "by a folder from here" idle idle
 ok "by a file from here" idle idle/libonnxruntime_providers_openvino_plugin.so

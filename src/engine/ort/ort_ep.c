@@ -270,6 +270,13 @@ static ph_rc say_unknown(const ph_ort *o, const char *name, ph_err *err) {
                    o->api->release, name, known);
 }
 
+/* What was said of the first place of the user's that did not load; NULL: none. */
+static const char *not_loaded(void) {
+    for (size_t i = 0; i < plugins.n; i++)
+        if (plugins.at[i].rc) return plugins.at[i].why;
+    return NULL;
+}
+
 /* Why a provider is neither in the library nor in a plug-in. */
 static ph_rc say_absent(const ph_ort *o, const struct row *row, const char *name, ph_err *err) {
     const char *plugin = row ? row->plugin : NULL;
@@ -286,6 +293,11 @@ static ph_rc say_absent(const ph_ort *o, const struct row *row, const char *name
             "ONNX Runtime %s was built without %s, and takes no plug-ins (1.22 and later do): name "
             "another in PINHOLE_ORT",
             o->api->release, row->name);
+    if (plugin && not_loaded())
+        return PH_FAIL(err, PH_EMACHINE,
+                       "ONNX Runtime %s was built without %s, and of PINHOLE_ORT_PLUGINS not all was loaded: "
+                       "%.220s",
+                       o->api->release, row->name, not_loaded());
     return PH_FAIL(
         err, PH_EMACHINE,
         "ONNX Runtime %s was built without %s: name another in PINHOLE_ORT, or a plug-in's file%s%s%s "
