@@ -216,8 +216,8 @@ static void print_plan(const job *j) {
     print_user(j);
     for (int i = 0; i < PH_N_SYMS; i++)
         if (j->g.symbol[i])
-            printf("  axis         %c is '%s', planned as %" PRId64 " (--axis)\n", ph_sym_letters[i],
-                   ph_cli_shown(shown, j->g.symbol[i]), j->syms.at[i]);
+            printf("  axis         '%s', planned as %" PRId64 " (--axis); %c in the graph\n",
+                   ph_cli_shown(shown, j->g.symbol[i]), j->syms.at[i], ph_sym_letters[i]);
     for (size_t i = 0; i < j->n_axes && j->is_given; i++)
         printf("  axis         '%s', planned as %" PRId64 " (--axis)\n",
                ph_cli_shown(shown, ph_onnx_axis_name(&j->axis[i], name)), size_of(j, &j->axis[i]));

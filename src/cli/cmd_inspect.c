@@ -57,7 +57,8 @@ static void print_memory(const job *j) {
     ph_cli_print_size("tokenizer", m->tokenizer, "its tables");
     ph_cli_print_size("base", m->base, "the process itself");
     ph_cli_print_size("total", m->total,
-                      p->is_estimate ? "an estimate: what ONNX Runtime takes is measured when it runs" : "");
+                      p->is_estimate ? "an estimate: what an engine's library takes is measured when it runs"
+                                     : "");
     printf("  the peak is the phase '%s'\n", ph_phase_name[p->peak_phase]);
     if (!j->cli.opened->video_recipe.kind) return;
     bytes(decoder, PH_VIDEO_MEMORY);

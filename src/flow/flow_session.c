@@ -28,10 +28,11 @@ static int or_else(int given, int otherwise) {
 
 /* Names are the caller's for the time of the call only. */
 static ph_rc name_engine(ph_session *s, ph_part part, const char *name, ph_err *err) {
-    const ph_engine_def *def;
+    const ph_engine_def *def = NULL;
     const char          *device;
     ph_engine_class      cls;
-    if (strcmp(name, PH_ENGINE_AUTO)) PH_TRY(ph_engine_named(name, &def, &device, &cls, err));
+    ph_rc rc = strcmp(name, PH_ENGINE_AUTO) ? ph_engine_named(name, &def, &device, &cls, err) : PH_OK;
+    if (rc) return def ? rc : ph_note(err, rc, "or " PH_ENGINE_AUTO ", which chooses among them");
     if (strlen(name) >= PH_ROUTE_NAME)
         return PH_FAIL(err, PH_EUSAGE, "engine '%s': at most %d bytes are a name", name, PH_ROUTE_NAME - 1);
     snprintf(s->engine_name[part], PH_ROUTE_NAME, "%s", name);

@@ -83,7 +83,7 @@ int ph_container_advise(const char *path, char *out, size_t size) {
         const char *tail, *what;
     } rows[] = {
         {".gguf", "give that file as the model"},
-        {".onnx", "give that file as the model"},
+        {".onnx", "a graph alone, which inspect and check take as a file"},
         {".safetensors", "give that file as the model, or add its config.json"},
         {".bin", "convert it to safetensors"},
         {".pt", "convert it to safetensors"},

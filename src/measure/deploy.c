@@ -1,6 +1,9 @@
 /* deploy.c - what `pinhole check` finds.  See deploy.h. */
 #include "measure/deploy.h"
 
+#include "base/file.h"
+#include "formats/container.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -186,10 +189,24 @@ static ph_rc with_numbers(ph_deploy_part *p, ph_onnx_import_how how, const char 
     return rc;
 }
 
+/* A folder and a model of another kind are told from an ONNX file that is damaged. */
+static ph_rc open_file(ph_deploy_part *p, ph_err *err) {
+    ph_container what;
+    if (ph_path_is_dir(p->path))
+        return PH_FAIL(err, PH_EPATH, "%.200s is a folder, and check takes files: name its .onnx files",
+                       p->path);
+    if (!ph_container_detect(p->path, &what, NULL) && what != PH_CONTAINER_ONNX)
+        return PH_FAIL(
+            err, PH_EUNSUP,
+            "%.200s is of kind %s, and check takes ONNX files: `pinhole inspect` says what is in it", p->path,
+            ph_container_name(what));
+    return ph_note(err, ph_onnx_open(&p->file, p->path, err), "while reading %.200s as ONNX", p->path);
+}
+
 static ph_rc check_part(ph_deploy_part *p, ph_onnx_import_how how, ph_err *err) {
     const char *node = "";
     ph_err      told = {0};
-    PH_TRY(ph_onnx_open(&p->file, p->path, err));
+    PH_TRY(open_file(p, err));
     for (size_t i = 0; i < p->file.n_inputs; i++) {
         if (ph_onnx_is_initializer(&p->file, p->file.input[i].name)) continue;
         take_modality(p, &p->file.input[i]);

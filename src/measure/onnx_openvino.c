@@ -141,7 +141,8 @@ static ph_rc output(void *at, size_t i, ph_onnx_result *out, ph_err *err) {
 const ph_onnx_guest ph_onnx_guest_openvino = {
     .name = "openvino",
     .what = "OpenVINO",
-    .elsewhere = "OpenVINO runs ONNX models, not this kind of case",
+    .elsewhere =
+        "OpenVINO runs ONNX models, not this kind of case; parts of models with --engine vision=openvino",
     .open = open_library,
     .close = close_library,
     .describe = describe,

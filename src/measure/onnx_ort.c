@@ -99,7 +99,8 @@ static ph_rc output(void *model, size_t i, ph_onnx_result *out, ph_err *err) {
 const ph_onnx_guest ph_onnx_guest_ort = {
     .name = "ort",
     .what = "ONNX Runtime",
-    .elsewhere = "ONNX Runtime runs ONNX models, not this kind of case",
+    .elsewhere =
+        "ONNX Runtime runs ONNX models, not this kind of case; parts of models with --engine vision=ort",
     .open = open_library,
     .close = close_library,
     .describe = describe,

@@ -34,9 +34,13 @@ expect 0 'every operator of this part is the same there' "opsets that can" $P ch
 expect 3 'damaged or cut short' "a file that cannot be read" $P check $onnx/good/clip_vision.onnx $onnx/bad/garbage.onnx
 expect 3 'no such file|No such file' "a file that is not there" $P check $onnx/none.onnx
 expect 2 'one or more ONNX files' "no file" $P check
+# What is no ONNX file is told from one that is damaged, and of several files it is said which.
+expect 3 'good is a folder, and check takes files: name its \.onnx files' "a folder" $P check $onnx/good
+expect 3 'llava\.bundle is of kind GGUF, and check takes ONNX files' "another kind of file" $P check tests/golden/bundle/llava.bundle
+expect 3 'while reading examples/panel1\.png as ONNX' "a picture" $P check $onnx/good/clip_vision.onnx examples/panel1.png
 expect 0 'input +pixel_values  float \[.*batch.*, 3, 56, 56\]' "inspect" $P inspect $onnx/good/clip_vision.onnx
 expect 0 '"container":"onnx".*"runs":true.*"total":[0-9]+' "inspect's JSON" $P inspect --json $onnx/good/clip_vision.onnx
-expect 0 "is 'batch', planned as 7" "an axis" $P inspect $onnx/good/clip_vision.onnx --axis batch=7
+expect 0 "^  axis +'batch', planned as 7 \(--axis\); A in the graph$" "an axis" $P inspect $onnx/good/clip_vision.onnx --axis batch=7
 expect 2 "no dynamic axis 'time'" "an axis that is not there" $P inspect $onnx/good/clip_vision.onnx --axis time=7
 expect 1 'it does not fit' "too little memory" $P inspect $onnx/good/clip_vision.onnx --memory 1MB
 expect 0 '^digraph' "the graph" $P inspect --dot $onnx/good/clip_vision.onnx

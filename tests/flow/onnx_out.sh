@@ -45,6 +45,7 @@ again tests/golden/onnx/quantised 21 0
 [ -n "${PINHOLE_ASAN:-}" ] || again tests/golden/onnx/nodes 23 0
 
 # ---- parts of models
+mkdir "$D/said"
 S=tests/golden/set/models
 expect 0 'vision, [0-9]+ nodes' "a part" "$P" convert $S/vlm_llava15 -o "$D/v.onnx" --to onnx --part vision
 expect 0 'ai.onnx 17' "the usual opset" "$P" inspect "$D/v.onnx"
@@ -53,6 +54,23 @@ expect 0 'of weights' "weights beside" "$P" convert $S/vlm_llava15 -o "$D/beside
 expect 0 '1 file beside it' "weights beside, read" "$P" inspect "$D/beside.onnx"
 expect 0 'all/language.onnx: language' "all parts" "$P" convert $S/vlm_idefics3 -o "$D/all" --to onnx --part all
 expect 0 '' "all parts: three files" test "$(ls "$D/all" | tr '\n' ' ')" = 'bridge.onnx language.onnx vision.onnx '
+described() { # FOLDER PART: its inputs and outputs stand in the reference's row of that part
+    "$P" inspect "$1/$2.onnx" > "$D/out" || return 1
+    sed -nE 's/^  (input|output) +([^ ]+)  [a-z0-9]+ \[.*/\2/p' "$D/out" | sed -E 's/\.[0-9]+\./.L./; s/^(cross|present)\.L\..*/\1.L./' | sort -u > "$D/names"
+    [ -s "$D/names" ] || return 1
+    while read -r name; do
+        grep "^| \`$2\`" docs/reference/onnx.md | grep -qF "\`$name" || { echo "onnx.md has no $name of part $2" > "$D/out" && return 1; }
+    done < "$D/names"
+}
+for m in align_clip speech_whisper vlm_mllama vlm_qwen25vl vlm_llava15; do
+    "$P" convert $S/$m -o "$D/said/$m" --to onnx --part all -q > /dev/null
+    for part in "$D/said/$m"/*.onnx; do
+        described "$D/said/$m" "$(basename "$part" .onnx)"
+        verdict $? "described: $part"
+    done
+done
+expect 3 'config.json, but with (bridge|language|vision).onnx: a graph alone, which inspect and check take' "a folder of parts is no model" \
+    "$P" run -m "$D/said/vlm_llava15" -p hi
 for m in "$S"/vlm_*; do
     expect 0 'language, ' "injected: $m" "$P" convert "$m" -o "$D/i.onnx" --to onnx --part language --inject 1
     expect 0 'inject.rows  int32 \[B, T, 2\]' "injected, its input: $m" "$P" inspect "$D/i.onnx"

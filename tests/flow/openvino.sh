@@ -104,6 +104,8 @@ ok "which ran, by name" grep -qF '"engines":{"vision":"openvino","language":"nat
 ok "without a warning" test ! -s "$D/err"
 "$P" inspect --json --engine vision=openvino > "$D/list"
 ok "an estimate" grep -qF '"estimate":true' "$D/list"
+"$P" inspect --engine vision=openvino > "$D/list"
+ok "of OpenVINO, not of another library" bash -c "grep -qE '^  total .* an estimate' '$D/list' && ! grep -q 'ONNX Runtime' '$D/list'"
 # The plan counts the library's pages, its two copies of the weights, and what it was seen to take: 4 MB or 5 %.
 planned() { # COMMAND...
     local predicted measured off
@@ -163,7 +165,7 @@ if is_pinned && [ -z "${PINHOLE_ASAN:-}" ]; then # another release has other fau
 fi
 "${V[@]}" --engine openvino tests/golden/set/models/vlm_llava15 > "$D/out" 2>&1
 ok "not of other kinds" test $? = 1
-ok "which are named" grep -qE '^skipped .*OpenVINO runs ONNX models' "$D/out"
+ok "which are named" grep -qE '^skipped .*OpenVINO runs ONNX models, .*; parts of models with --engine vision=openvino' "$D/out"
 # A stored output that is changed is found; so is a file that would have it read this process's memory.
 cp -r tests/golden/set/onnx "$D/case"
 tail -c 4000 "$D/case/good_io.safetensors" > "$D/tail" && head -c -4000 "$D/case/good_io.safetensors" > "$D/head"

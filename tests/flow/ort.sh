@@ -169,7 +169,7 @@ ok "a provider without its plug-in" not_built
 ok "options that are none" fails 2 "KEY=VALUE" "${V[@]}" --engine ort --ep cuda,fast tests/golden/set/onnx
 "${V[@]}" --engine ort tests/golden/set/models/vlm_llava15 > "$D/out" 2>&1
 ok "not of other kinds" test $? = 1
-ok "which are named" grep -qE '^skipped .*ONNX Runtime runs ONNX models' "$D/out"
+ok "which are named" grep -qE '^skipped .*ONNX Runtime runs ONNX models, .*; parts of models with --engine vision=ort' "$D/out"
 # A stored output that is changed is found.
 cp -r tests/golden/set/onnx "$D/case"
 tail -c 4000 "$D/case/good_io.safetensors" > "$D/tail" && head -c -4000 "$D/case/good_io.safetensors" > "$D/head"
@@ -179,6 +179,32 @@ ok "a changed output" test $? = 1
 ok "which is named" grep -qE '^FAILED .*, ort' "$D/out"
 "${V[@]}" --engine ort --json --filter "model " tests/golden/set/onnx > "$D/out"
 ok "json" grep -qE '^\{"passed":[1-9][0-9]*,"failed":0,"skipped":0,"ort":\{"release":"1\.[0-9.]+","peak":[1-9][0-9]*\}\}$' "$D/out"
+# A plug-in of no device, by a path from the current folder, which is the user's and not ORT's.
+mkdir "$D/idle"
+cat > "$D/idle.c" << END
+#include <stddef.h>
+void *CreateEpFactories(const char *name, const void *base, const void *logger, void **out, size_t room, size_t *n);
+void *CreateEpFactories(const char *name, const void *base, const void *logger, void **out, size_t room, size_t *n) {
+    (void)name, (void)base, (void)logger, (void)out, (void)room, *n = 0;
+    return NULL;
+}
+void *ReleaseEpFactory(void *factory);
+void *ReleaseEpFactory(void *factory) { return (void)factory, NULL; }
+END
+"${CC:-cc}" -shared -fPIC -o "$D/idle/libonnxruntime_providers_openvino_plugin.so" "$D/idle.c"
+idle() { # PLACES: listed as a plug-in without a device; the library may be older than plug-ins
+    (cd "$D" && PINHOLE_ORT_PLUGINS=$1 "$P" inspect --engines > list)
+    grep -qF "takes no plug-ins" "$D/list" && return 0
+    grep -qE "^  openvino +absent   the plug-in $D/idle/libonnxruntime_providers_openvino_plugin.so is loaded, and finds no device of openvino here$" "$D/list"
+}
+nowhere() { # a place that is not there is said, not that one has to be named
+    PINHOLE_ORT_PLUGINS=$D/none "$P" inspect --engines > "$D/list"
+    grep -qE "^  openvino +absent +ONNX Runtime .*(takes no plug-ins|of PINHOLE_ORT_PLUGINS not all was loaded: .*$D/none)" "$D/list"
+}
+ok "plug-ins nowhere" nowhere
+ok "a plug-in of no device" idle "$D/idle"
+ok "by a folder from here" idle idle
+ok "by a file from here" idle idle/libonnxruntime_providers_openvino_plugin.so
 echo text > "$D/folder/libonnxruntime_providers_openvino_plugin.so"
 PINHOLE_ORT_PLUGINS=$D/nothing:$D/folder:$D/text.so "$P" inspect --engines > "$D/out"
 ok "a plug-in that is none" grep -qE '^  openvino +absent +ONNX Runtime, loading a plug-in: .*libonnxruntime_providers_openvino_plugin' "$D/out"

@@ -45,7 +45,7 @@ expect 0 'plug-in +acme: com.acme::AdapterDispatch since version 1, 1 node' "ins
 expect 0 '"runs":true.*"plugin_nodes":\{"com.acme::AdapterDispatch":1\}' "its JSON" "$P" inspect --json $user --plugin "$plugin"
 expect 0 'com.acme::AdapterDispatch' "its graph" "$P" inspect --dot $user --plugin "$plugin"
 expect 3 'with --plugin' "inspect without it" "$P" inspect $user
-expect 0 "is 'batch', planned as 7" "dynamic axes" "$P" inspect $golden/ops/batch.onnx --plugin "$plugin" --axis batch=7,time=4
+expect 0 "'batch', planned as 7" "dynamic axes" "$P" inspect $golden/ops/batch.onnx --plugin "$plugin" --axis batch=7,time=4
 expect 0 'acme +1.0, .*adapter.so' "listed" "$P" inspect --engines --plugin "$plugin"
 expect 0 '"plugins":\[\{"name":"acme","version":"1.0","path":"[^"]*","operators":\[\{"domain":"com.acme","name":"AdapterDispatch","since":1,"inputs":\[4,4\],"outputs":\[1,1\],"flags":\["pure","threads"\]\}\]\}\]' "listed in JSON" "$P" inspect --engines --json --plugin "$plugin"
 expect 0 '^deployable' "check" "$P" check $user --plugin "$plugin"

@@ -186,6 +186,7 @@ expect 2 "--memory-budget is for parts" "--memory-budget without auto" "${ask[@]
 expect 2 "--latency-budget is for parts" "--latency-budget without auto" "${ask[@]}" --latency-budget 100 --engine native
 expect 2 'a latency budget of -5 ms' "a budget below 0" "${ask[@]}" --engine auto --latency-budget -5
 expect 2 "no engine .steam." "an engine that is none" "${ask[@]}" --engine vision=auto,language=steam
+holds "auto is among those that are" grep -q 'or auto, which chooses among them' err
 expect 2 'parts vision, bridge, embed and language' "a part that is none" "${ask[@]}" --engine ears=auto
 expect 2 "no engine 'auto'" "verify chooses nothing" verify --engine vision=auto "$root/tests/golden/panel"
 expect 2 'leave out bridge=ort' "verify has no bridge" verify --engine vision=ort,bridge=ort "$root/tests/golden/panel"

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 PINHOLE, SET, WORK = sys.argv[1:4]
 LIMIT = 1e-4  # of the largest number
+DOCS = "docs/reference/onnx.md"  # whose example is run
 FIELDS = 10  # of a row: sequence, index, t, h, w, span, kind, back, cross begin, cross end
 TYPES = {"tensor(float)": np.float32, "tensor(int32)": np.int32, "tensor(int64)": np.int64}
 passed = failed = 0
@@ -132,6 +133,21 @@ def empty_past(part):
             for n, i in part.inputs.items() if n.startswith("past.")}
 
 
+def example(part, ids, past, out):
+    """The example of the reference page, as it stands there, gives these outputs."""
+    with open(DOCS) as f:
+        text = f.read().split("```python\n")[1].split("```")[0]
+    sees = "visual" in part.inputs
+    given = {"np": np, "ids": ids, "T": ids.shape[1], "P": 0, "past": past, "sees": sees,
+             "d": part.inputs["visual"].shape[1] if sees else None}
+    try:
+        exec(text, given)
+        logits = part.session.run(["logits"], given["feeds"])[0]
+        close(logits, out["logits"], f"{DOCS}: its example, {part.path}", 1e-6)
+    except Exception as e:
+        check(False, f"{DOCS}: its example, {part.path}: {str(e)[:300]}")
+
+
 # ---- checks ----
 def pixels_of(t, model):
     """The reference's own pixel values, [tiles, 3, h, w] or packed patches; None: the case has none."""
@@ -235,6 +251,8 @@ def language(name, config, case, t, part, visual):
     close(out["logits"], t["logits_last"], f"{name} {case}: logits")
     if len(feeds.get("visual", ())):
         return
+    if spans is None and positions is None and "positions" not in part.inputs:
+        example(part, ids[None], past, out)
     half = n // 2  # the same in two steps
     one, _ = part.run(ids=ids[None, :half], rows=text_rows(half, 0, positions), out_rows=[half - 1], **feeds, **past)
     kept = {k.replace("present", "past"): v for k, v in one.items() if k.startswith("present")}

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 typedef enum way { WAY_NONE, WAY_NAMED, WAY_CUDA, WAY_TENSORRT, WAY_CANN } way;
 
@@ -88,6 +89,14 @@ static struct plugins {
     } at[PLUGINS_MAX];
 } plugins = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* From the current folder, as the user means it: ORT would look in its own library's. */
+static void from_here(char out[PLACE_MAX], const char *path) {
+    char here[PLACE_MAX];
+    if (*path == '/' || !getcwd(here, sizeof here) ||
+        snprintf(out, PLACE_MAX, "%s/%s", here, path) >= PLACE_MAX)
+        snprintf(out, PLACE_MAX, "%s", path);
+}
+
 static void add_plugin(ph_ort *o, const char *path) {
     ph_err      err = {0};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -95,13 +104,13 @@ static void add_plugin(ph_ort *o, const char *path) {
         if (!strncmp(plugins.at[i].name, name, sizeof plugins.at[i].name - 1)) return;
     if (plugins.n == PLUGINS_MAX) return;
     size_t i = plugins.n++;
-    snprintf(plugins.at[i].path, sizeof plugins.at[i].path, "%s", path);
+    from_here(plugins.at[i].path, path);
     snprintf(plugins.at[i].name, sizeof plugins.at[i].name, "%s", name);
     plugins.at[i].rc = ph_library_check_whole(path, &err);
     if (!plugins.at[i].rc)
-        plugins.at[i].rc =
-            ph_ort_take(o->api, o->api->RegisterExecutionProviderLibrary(o->env, plugins.at[i].name, path),
-                        "loading a plug-in", &err);
+        plugins.at[i].rc = ph_ort_take(
+            o->api, o->api->RegisterExecutionProviderLibrary(o->env, plugins.at[i].name, plugins.at[i].path),
+            "loading a plug-in", &err);
     snprintf(plugins.at[i].why, sizeof plugins.at[i].why, "%s", err.msg);
 }
 
@@ -261,19 +270,34 @@ static ph_rc say_unknown(const ph_ort *o, const char *name, ph_err *err) {
                    o->api->release, name, known);
 }
 
+/* What was said of the first place of the user's that did not load; NULL: none. */
+static const char *not_loaded(void) {
+    for (size_t i = 0; i < plugins.n; i++)
+        if (plugins.at[i].rc) return plugins.at[i].why;
+    return NULL;
+}
+
 /* Why a provider is neither in the library nor in a plug-in. */
 static ph_rc say_absent(const ph_ort *o, const struct row *row, const char *name, ph_err *err) {
     const char *plugin = row ? row->plugin : NULL;
     if (!row) return say_unknown(o, name, err);
-    for (size_t i = 0; plugin && i < plugins.n; i++)
-        if (plugins.at[i].rc && !strcmp(plugins.at[i].name, plugin))
-            return PH_FAIL(err, PH_EMACHINE, "%.300s", plugins.at[i].why);
+    for (size_t i = 0; plugin && i < plugins.n; i++) {
+        if (strcmp(plugins.at[i].name, plugin)) continue;
+        if (plugins.at[i].rc) return PH_FAIL(err, PH_EMACHINE, "%.300s", plugins.at[i].why);
+        return PH_FAIL(err, PH_EMACHINE, "the plug-in %.200s is loaded, and finds no device of %s here",
+                       plugins.at[i].path, row->name);
+    }
     if (!can_plug(o))
         return PH_FAIL(
             err, PH_EMACHINE,
             "ONNX Runtime %s was built without %s, and takes no plug-ins (1.22 and later do): name "
             "another in PINHOLE_ORT",
             o->api->release, row->name);
+    if (plugin && not_loaded())
+        return PH_FAIL(err, PH_EMACHINE,
+                       "ONNX Runtime %s was built without %s, and of PINHOLE_ORT_PLUGINS not all was loaded: "
+                       "%.220s",
+                       o->api->release, row->name, not_loaded());
     return PH_FAIL(
         err, PH_EMACHINE,
         "ONNX Runtime %s was built without %s: name another in PINHOLE_ORT, or a plug-in's file%s%s%s "
