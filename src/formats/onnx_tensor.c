@@ -277,8 +277,13 @@ static unsigned field_of(const ph_onnx_tensor *t) {
     }
 }
 
+static uint64_t number_of(ph_dtype t, uint64_t value) {
+    return t == PH_BOOL ? value != 0 : value;
+}
+
 /* Append the numbers of one occurrence; the counts were checked before. */
-static ph_rc decode(const ph_pb *m, const ph_pb_field *f, size_t item, uint8_t **to, ph_err *err) {
+static ph_rc decode(const ph_pb *m, const ph_pb_field *f, ph_dtype t, uint8_t **to, ph_err *err) {
+    size_t   item = ph_dtype_bytes(t);
     size_t   fixed = item_of(f->number);
     ph_pb    packed = ph_pb_into(m, f);
     uint64_t value;
@@ -288,12 +293,14 @@ static ph_rc decode(const ph_pb *m, const ph_pb_field *f, size_t item, uint8_t *
         return PH_OK;
     }
     if (f->wire == PH_PB_VARINT) {
-        memcpy(*to, &f->value, item); /* little-endian: the low bytes */
+        value = number_of(t, f->value);
+        memcpy(*to, &value, item); /* little-endian: the low bytes */
         *to += item;
         return PH_OK;
     }
     while (packed.at != packed.end) {
         PH_TRY(ph_pb_varint(&packed, &value, err));
+        value = number_of(t, value);
         memcpy(*to, &value, item);
         *to += item;
     }
@@ -323,12 +330,27 @@ static ph_rc take_lists(ph_onnx_reader *r, ph_pb m, ph_onnx_tensor *t, const par
         PH_TRY(ph_pb_next(&m, &f, &more, err));
         if (!more) return PH_OK;
         if (f.number == number) {
-            PH_TRY(decode(&m, &f, item, &to, err));
+            PH_TRY(decode(&m, &f, t->dtype, &to, err));
         } else if (is_list(f.number)) {
             return PH_FAIL(err, PH_EFORMAT, "%.100s: tensor '%.80s' has numbers in fields %u and %u", m.name,
                            t->name, number, f.number);
         }
     }
+}
+
+/* Whatever is not 0 is true: where a byte says so otherwise than by 1, which kernels rely on, a copy does. */
+static ph_rc settle_bools(ph_onnx_reader *r, ph_onnx_tensor *t, ph_err *err) {
+    size_t   i = 0;
+    void    *memory;
+    uint8_t *to;
+    if (t->dtype != PH_BOOL || !t->bytes) return PH_OK;
+    while (i < t->n_bytes && t->bytes[i] <= 1) i++;
+    if (i == t->n_bytes) return PH_OK;
+    PH_TRY(ph_arena_carve(&r->m->arena, &memory, t->n_bytes, 1, err));
+    to = memory;
+    for (i = 0; i < t->n_bytes; i++) to[i] = t->bytes[i] != 0;
+    t->bytes = to;
+    return PH_OK;
 }
 
 ph_rc ph_onnx_read_tensor(ph_onnx_reader *r, ph_pb m, ph_onnx_tensor *t, ph_err *err) {
@@ -340,12 +362,15 @@ ph_rc ph_onnx_read_tensor(ph_onnx_reader *r, ph_pb m, ph_onnx_tensor *t, ph_err 
     PH_TRY(count_elements(&m, t, &want, err));
     if (t->dtype == PH_N_DTYPES) return PH_OK; /* whoever asks for its numbers refuses it by type */
     t->n_bytes = want;
-    if (p.is_external) return take_external(r, &m, t, &p, want, err);
+    if (p.is_external) {
+        PH_TRY(take_external(r, &m, t, &p, want, err));
+        return settle_bools(r, t, err);
+    }
     if (!p.has_raw) return take_lists(r, m, t, &p, want, err);
     if (p.raw.n != want) return wrong_size(&m, t, "raw_data", p.raw.n, want, "bytes", err);
     if (p.n_lists)
         return PH_FAIL(err, PH_EFORMAT, "%.120s: tensor '%.80s' has numbers twice: raw_data and field %u",
                        m.name, t->name, p.list.number);
     t->bytes = want ? p.raw.at : NULL;
-    return PH_OK;
+    return settle_bools(r, t, err);
 }

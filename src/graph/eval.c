@@ -135,7 +135,10 @@ static ph_rc run_all(run *r, int target, ph_err *err) {
         ph_rc rc = run_node(r, n, err);
         if (rc) return ph_note(err, rc, "while evaluating %s (%s)", n->name, n->op->name);
     }
-    return target < 0 ? PH_OK : ready(r, target, err);
+    if (target >= 0) return ready(r, target, err);
+    for (size_t v = 0; v < r->g->n_values; v++) /* inputs that are outputs, and that no node reads */
+        if (r->g->value[v].is_output) PH_TRY(ready(r, (int)v, err));
+    return PH_OK;
 }
 
 ph_rc ph_graph_eval(const ph_graph *g, const ph_syms *syms, const ph_feed *feeds, size_t n_feeds,

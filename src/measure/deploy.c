@@ -115,24 +115,89 @@ static void check_axes(ph_deploy_part *p, const ph_onnx_value *v) {
              "text input '%.80s': its sequence is %" PRId64 " long, not dynamic", v->name, v->dim[1].size);
 }
 
-/* ---- inputs by name ---- */
+/* ---- inputs and outputs by name ---- */
 
 static int by_name(const void *a, const void *b) {
     return strcmp((*(const ph_onnx_value *const *)a)->name, (*(const ph_onnx_value *const *)b)->name);
 }
 
-/* The file's inputs, sorted; NULL: no memory.  The caller frees the list. */
-static const ph_onnx_value **sorted_inputs(const ph_onnx *m) {
-    const ph_onnx_value **list = calloc(m->n_inputs + 1, sizeof *list);
-    for (size_t i = 0; list && i < m->n_inputs; i++) list[i] = &m->input[i];
-    if (list && m->n_inputs) qsort(list, m->n_inputs, sizeof *list, by_name);
+/* The file's inputs or outputs, sorted; NULL: no memory.  The caller frees the list. */
+static const ph_onnx_value **sorted(const ph_onnx_value *v, size_t n) {
+    const ph_onnx_value **list = calloc(n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++) list[i] = &v[i];
+    if (list && n) qsort(list, n, sizeof *list, by_name);
     return list;
 }
 
-static const ph_onnx_value *input_of(const ph_onnx_value *const *list, size_t n, const char *name) {
+static const ph_onnx_value *named(const ph_onnx_value *const *list, size_t n, const char *name) {
     const ph_onnx_value key = {.name = name}, *at = &key;
     const void         *found = n ? bsearch(&at, list, n, sizeof *list, by_name) : NULL;
     return found ? *(const ph_onnx_value *const *)found : NULL;
+}
+
+/* ---- outputs ---- */
+
+/* "[I, 64, 256]"; cut where it does not fit. */
+static const char *shape_of(const ph_onnx_value *v, char out[120]) {
+    size_t n = (size_t)snprintf(out, 120, "[");
+    for (int i = 0; i < v->rank && n < 110; i++) {
+        const char *sep = i ? ", " : "";
+        if (v->dim[i].size >= 0)
+            n += (size_t)snprintf(out + n, 110 - n, "%s%" PRId64, sep, v->dim[i].size);
+        else
+            n += (size_t)snprintf(out + n, 110 - n, "%s%.20s", sep, *v->dim[i].param ? v->dim[i].param : "?");
+    }
+    if (n > 109) n = 109;
+    snprintf(out + n, 120 - n, "]");
+    return out;
+}
+
+static int fits_dim(const ph_onnx_dim *a, const ph_onnx_dim *b) {
+    return a->size < 0 || b->size < 0 || a->size == b->size;
+}
+
+static int fits(const ph_onnx_value *out, const ph_onnx_value *in) {
+    if (out->rank != in->rank) return 0;
+    for (int i = 0; i < in->rank; i++)
+        if (!fits_dim(&out->dim[i], &in->dim[i])) return 0;
+    return 1;
+}
+
+/* The shape that the graph makes of an output; of axes that have no number there, what it is said to be. */
+static void as_made(const ph_onnx_value *said, const ph_shape *s, ph_onnx_value *out) {
+    *out = *said;
+    out->has_shape = 1;
+    out->rank = s->rank;
+    for (int i = 0; i < s->rank; i++) {
+        out->dim[i] = said->has_shape && said->rank == s->rank ? said->dim[i] : (ph_onnx_dim){-1, ""};
+        if (ph_dim_is_fixed(s->dim[i])) out->dim[i].size = s->dim[i].mul;
+    }
+}
+
+/* Which value of the graph each output is.  What is said of its shape may be old or a lie: told, and seams
+ * are looked at by what is made. */
+static ph_rc find_outputs(ph_deploy_part *p, ph_err *err) {
+    const ph_onnx        *m = &p->file;
+    const ph_onnx_value **list = sorted(m->output, m->n_outputs);
+    p->made = calloc(m->n_outputs + 1, sizeof *p->made);
+    if (!list || !p->made) {
+        free(list);
+        return PH_FAIL(err, PH_ENOMEM, "%zu outputs", m->n_outputs);
+    }
+    for (size_t v = 0; v < p->g.graph->n_values; v++) {
+        const ph_value      *value = &p->g.graph->value[v];
+        const ph_onnx_value *said = value->is_output ? named(list, m->n_outputs, value->name) : NULL;
+        ph_onnx_value        made;
+        char                 a[120], b[120];
+        if (!said) continue;
+        p->made[said - m->output] = &value->shape;
+        as_made(said, &value->shape, &made);
+        if (!said->has_shape || fits(said, &made)) continue;
+        tell(p, "output", said->name, 0, "output '%.80s' is said to be %s, and is made as %s", said->name,
+             shape_of(said, a), shape_of(&made, b));
+    }
+    free(list);
+    return PH_OK;
 }
 
 /* ---- cuts ---- */
@@ -141,7 +206,7 @@ static const ph_onnx_value *input_of(const ph_onnx_value *const *list, size_t n,
 static ph_rc find_cuts(ph_deploy_part *p, ph_err *err) {
     const ph_graph       *g = p->g.graph;
     unsigned             *bits = calloc(g->n_values + 1, sizeof *bits);
-    const ph_onnx_value **inputs = sorted_inputs(&p->file);
+    const ph_onnx_value **inputs = sorted(p->file.input, p->file.n_inputs);
     if (!bits || !inputs) {
         free(bits);
         free(inputs);
@@ -149,7 +214,7 @@ static ph_rc find_cuts(ph_deploy_part *p, ph_err *err) {
     }
     for (size_t v = 0; v < g->n_values; v++) {
         const ph_onnx_value *in =
-            g->value[v].cls == PH_VALUE_INPUT ? input_of(inputs, p->file.n_inputs, g->value[v].name) : NULL;
+            g->value[v].cls == PH_VALUE_INPUT ? named(inputs, p->file.n_inputs, g->value[v].name) : NULL;
         if (in) bits[v] = 1u << modality_of(in) & ~1u;
     }
     free(inputs);
@@ -221,6 +286,7 @@ static ph_rc check_part(ph_deploy_part *p, ph_onnx_import_how how, ph_err *err) 
     }
     ph_rc rc = ph_onnx_import(&p->g, &p->file, &how, &told);
     if (rc == PH_ENOMEM) return PH_FAIL(err, rc, "%s", told.msg);
+    if (!rc) PH_TRY(find_outputs(p, err)); /* not of plain numbers, which were made up */
     if (p->g.stopped) node = ph_onnx_node_label(p->g.stopped);
     if (rc && !with_numbers(p, how, node, &told)) rc = PH_OK;
     p->n_axes = ph_onnx_axes_of(&p->file, &p->g, p->axis, PH_ONNX_AXES_MAX);
@@ -286,32 +352,6 @@ static void check_align(ph_deploy *d) {
                  d->opset, ops[i], ph_onnx_op_since("", ops[i]));
 }
 
-/* "[I, 64, 256]"; cut where it does not fit. */
-static const char *shape_of(const ph_onnx_value *v, char out[120]) {
-    size_t n = (size_t)snprintf(out, 120, "[");
-    for (int i = 0; i < v->rank && n < 110; i++) {
-        const char *sep = i ? ", " : "";
-        if (v->dim[i].size >= 0)
-            n += (size_t)snprintf(out + n, 110 - n, "%s%" PRId64, sep, v->dim[i].size);
-        else
-            n += (size_t)snprintf(out + n, 110 - n, "%s%.20s", sep, *v->dim[i].param ? v->dim[i].param : "?");
-    }
-    if (n > 109) n = 109;
-    snprintf(out + n, 120 - n, "]");
-    return out;
-}
-
-static int fits_dim(const ph_onnx_dim *a, const ph_onnx_dim *b) {
-    return a->size < 0 || b->size < 0 || a->size == b->size;
-}
-
-static int fits(const ph_onnx_value *out, const ph_onnx_value *in) {
-    if (out->rank != in->rank) return 0;
-    for (int i = 0; i < in->rank; i++)
-        if (!fits_dim(&out->dim[i], &in->dim[i])) return 0;
-    return 1;
-}
-
 /* Can the leading dimensions of `out` be the rows of `in`, [V, d]?  Their known numbers divide V, and are it
  * where all are known. */
 static int flattens(const ph_onnx_value *out, const ph_onnx_value *in) {
@@ -357,13 +397,15 @@ static void check_seam(ph_deploy_part *from, const ph_onnx_value *out, const ph_
 static ph_rc check_seams(ph_deploy *d, ph_err *err) {
     for (size_t b = 0; b < d->n; b++) {
         const ph_onnx        *to = &d->part[b].file;
-        const ph_onnx_value **inputs = sorted_inputs(to);
+        const ph_onnx_value **inputs = sorted(to->input, to->n_inputs);
         if (!inputs) return PH_FAIL(err, PH_ENOMEM, "%zu inputs", to->n_inputs);
         for (size_t a = 0; a < d->n; a++)
             for (size_t i = 0; a != b && i < d->part[a].file.n_outputs; i++) {
                 const ph_onnx_value *out = &d->part[a].file.output[i];
-                const ph_onnx_value *in = input_of(inputs, to->n_inputs, out->name);
-                if (in) check_seam(&d->part[a], out, &d->part[b], in);
+                const ph_onnx_value *in = named(inputs, to->n_inputs, out->name);
+                ph_onnx_value        made = *out;
+                if (d->part[a].made && d->part[a].made[i]) as_made(out, d->part[a].made[i], &made);
+                if (in) check_seam(&d->part[a], &made, &d->part[b], in);
             }
         free(inputs);
     }
@@ -405,6 +447,7 @@ ph_rc ph_deploy_open(ph_deploy *d, const char *const *path, size_t n, const ph_k
 
 void ph_deploy_close(ph_deploy *d) {
     for (size_t i = 0; i < d->n; i++) {
+        free(d->part[i].made);
         ph_onnx_graph_close(&d->part[i].g);
         ph_onnx_close(&d->part[i].file);
     }

@@ -4,7 +4,8 @@
  * Together: whether their opsets of ai.onnx agree or the older can be raised, whether the newest has the
  * operators that align modalities, and whether types and shapes fit where one part's output is another's
  * input by name.  Features [I, n, d] fit where rows [V, d] are taken: the corridor's splice flattens them,
- * and the problem "seam" that is not fatal says so.
+ * and the problem "seam" that is not fatal says so.  Outputs are looked at as they are made, where symbols
+ * hold that; where it is not what the file says of them, "output" does.
  */
 #ifndef PH_MEASURE_DEPLOY_H
 #define PH_MEASURE_DEPLOY_H
@@ -21,7 +22,7 @@ enum {
 
 typedef struct ph_deploy_problem {
     const char *code; /* "operator", "plugin", "opset", "model", "opset_mismatch", "align", "static_axis",
-                         "symbols", "seam" */
+                         "symbols", "seam", "output" */
     char node[96];    /* or "" */
     char message[400];
     int  is_fatal; /* 0: told, and can be lived with */
@@ -32,6 +33,7 @@ typedef struct ph_deploy_part {
     ph_onnx           file;
     ph_onnx_graph     g; /* graph NULL: it cannot be imported, and problems say why */
     ph_modality       modality;
+    const ph_shape  **made;                   /* of each output of the file, in g; NULL: not known.  Owned */
     ph_onnx_axis      axis[PH_ONNX_AXES_MAX]; /* [n_axes] dynamic ones of the inputs, imported or not */
     size_t            n_axes;
     ph_deploy_problem problem[PH_DEPLOY_PROBLEMS_MAX];

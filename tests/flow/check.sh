@@ -106,6 +106,9 @@ if grep -q 'its sequence' "$out"; then
 else
     passed=$((passed + 1))
 fi
+expect 1 "output 'y' is \[2, 64\], and .* takes \[9, 64\]: another shape" "an output by what is made" $P check $h/said.onnx $h/taken.onnx
+expect 0 '"code":"output","node":"y","message":"output .y. is said to be \[9, 64\], and is made as \[2, 64\]","fatal":false' "an output that is said to be another" \
+    $P check --json $h/said.onnx
 expect 0 '"axes":\["[a-z_]+before","[a-z_]+behind"\]' "axes that begin alike" $P check --json $h/axes.onnx
 expect 2 'for ONNX files' "--axis of another model" $P inspect --axis a=1
 echo "$passed passed, $failed failed"

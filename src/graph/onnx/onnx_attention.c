@@ -214,6 +214,12 @@ static int add_columns(ph_oi *o, int x, int bias, int64_t from) {
     return ph_oi_make(o, "Add", PH_IN(x, columns(o, bias, from, s->dim[2].mul)), PH_NO_ATTRS);
 }
 
+/* The last dimension of [B, S, D]; 0: of another rank, or no plain number. */
+static int64_t width_of(const ph_oi *o, int x) {
+    const ph_shape *s = ph_oi_shape(o, x);
+    return s->rank == 3 && ph_dim_is_fixed(s->dim[2]) ? s->dim[2].mul : 0;
+}
+
 /* query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value */
 ph_rc ph_oi_mha(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     double low = ph_oi_float(o, n, "mask_filter_value", -10000);
@@ -223,8 +229,13 @@ ph_rc ph_oi_mha(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
         past_v = ph_oi_in(o, n, 7);
     if (o->g->rc || k < 0 || v < 0 || ph_oi_shape(o, q)->rank != 3 || n->n_in > 8)
         return ph_oi_fail(o, err, PH_EUNSUP, "MultiHeadAttention wants query, key and value apart");
-    int64_t dq = ph_oi_shape(o, q)->dim[2].mul,
-            dk = ph_oi_shape(o, k)->rank == 3 ? ph_oi_shape(o, k)->dim[2].mul : 0;
+    int64_t dq = width_of(o, q), dk = width_of(o, k);
+    int64_t all = dq + dk + width_of(o, v);
+    if (bias >= 0 && dk && width_of(o, v) && !ph_dim_same(ph_oi_shape(o, bias)->dim[0], ph_dim_of(all)))
+        return ph_oi_fail(
+            o, err, PH_EMISMATCH,
+            "MultiHeadAttention: a bias of %lld, and query, key and value have %lld columns together",
+            (long long)ph_oi_shape(o, bias)->dim[0].mul, (long long)all);
     j.kv_heads = j.heads;
     j.q = to_heads(o, add_columns(o, q, bias, 0), j.heads);
     j.k = ph_oi_shape(o, k)->rank == 4 ? k : to_heads(o, add_columns(o, k, bias, dq), j.heads);
@@ -277,7 +288,11 @@ ph_rc ph_oi_gqa(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     }
     j.q = to_heads(o, q, j.heads), j.k = to_heads(o, k, j.kv_heads), j.v = to_heads(o, v, j.kv_heads);
     if (o->g->rc) return ph_oi_done(o, err);
-    ph_dim rows = ph_oi_shape(o, j.q)->dim[2], batch = ph_oi_shape(o, j.q)->dim[0];
+    ph_dim rows = ph_oi_shape(o, j.q)->dim[2], own = ph_oi_shape(o, j.k)->dim[2];
+    if (ph_dim_is_fixed(rows) && ph_dim_is_fixed(own) && rows.mul != own.mul)
+        return ph_oi_fail(o, err, PH_EMISMATCH, "GroupQueryAttention: %lld rows of query, %lld of key",
+                          (long long)rows.mul, (long long)own.mul);
+    ph_dim batch = ph_oi_shape(o, j.q)->dim[0];
     ph_dim past = past_k < 0 ? ph_dim_of(0) : ph_oi_shape(o, past_k)->dim[2];
     if (ph_oi_int(o, n, "do_rotary", 0)) {
         ph_shape wide = ph_shape_of(2, batch, rows);

@@ -105,8 +105,16 @@ int ph_oi_ints(const ph_oi *o, int id, int64_t *out, int max, int *count);
 /* The single float of a constant; 0: it is none. */
 int ph_oi_one_float(const ph_oi *o, int id, double *out);
 
+/* What an attribute of this name may be (onnx_words.c).  Errors: PH_EMISMATCH another type, a flag that is
+ * neither 0 nor 1, a factor that is no finite number. */
+ph_rc ph_oi_word_check(const char *op, const char *name, const ph_onnx_attr *a, ph_err *err);
+int   ph_oi_word_is_known(const char *op, const char *name); /* is there a line about it? */
+
 /* ---- making nodes: names follow the node's first output; what is constant is computed at once ---- */
-int  ph_oi_make(ph_oi *o, const char *op, const int *in, int n_in, const ph_attr *attr, int n_attr);
+int ph_oi_make(ph_oi *o, const char *op, const int *in, int n_in, const ph_attr *attr, int n_attr);
+/* The same without attributes, of an operator with n_out outputs: constants know no producer to ask for them.
+ */
+void ph_oi_make_all(ph_oi *o, const char *op, const int *in, int n_in, int *out, int n_out);
 int  ph_oi_list(ph_oi *o, const int64_t *list, int n); /* a constant [n] i64 */
 int  ph_oi_number(ph_oi *o, double x);                 /* a constant of rank 0, f32 */
 int  ph_oi_shape_list(ph_oi *o, const ph_shape *s);    /* [rank] i64: a constant, or Sizes */

@@ -251,6 +251,16 @@ static void note_witness(ph_oi *o, int id, const ph_shape *s) {
                 o->witness[k].value = id, o->witness[k].axis = i;
 }
 
+enum { BESIDE_BYTES = 200, BESIDE_KEPT = 150 };
+
+/* name#mark for a helper value, with a number behind where the file has that name itself. */
+static void name_beside(const ph_oi *o, const char *name, const char *mark, char out[BESIDE_BYTES]) {
+    int n = strlen(name) > BESIDE_KEPT
+                ? snprintf(out, BESIDE_BYTES, "~%zu~%.100s#%s", o->g->n_values, name, mark)
+                : snprintf(out, BESIDE_BYTES, "%s#%s", name, mark);
+    for (unsigned i = 2; ph_oi_is_taken(o, out); i++) snprintf(out + n, (size_t)(BESIDE_BYTES - n), "%u", i);
+}
+
 static ph_rc add_input(ph_oi *o, const ph_onnx_value *v, ph_err *err) {
     ph_shape s = {0};
     ph_dtype t = ph_onnx_dtype(v->type);
@@ -262,8 +272,8 @@ static ph_rc add_input(ph_oi *o, const ph_onnx_value *v, ph_err *err) {
     if (o->g->rc) return ph_oi_done(o, err);
     note_witness(o, id, &s);
     if (is_float(t)) {
-        char name[200];
-        snprintf(name, sizeof name, "%.180s#f32", v->name);
+        char name[BESIDE_BYTES];
+        name_beside(o, v->name, "f32", name);
         id = ph_graph_node(o->g, "Cast", PH_IN(id), PH_ATTRS(PH_INT("to", 1)), "%s", name);
     }
     find_name(&o->scope[0], v->name)->item = (ph_oi_item){.is_set = 1, .id = id};
@@ -272,10 +282,10 @@ static ph_rc add_input(ph_oi *o, const ph_onnx_value *v, ph_err *err) {
 
 /* The value lets go of its name, which an output needs. */
 static void give_way(ph_oi *o, int id, const char *name) {
-    char other[200];
+    char other[BESIDE_BYTES];
     int  was_output = o->g->value[id].is_output;
     if (strcmp(o->g->value[id].name, name)) return;
-    snprintf(other, sizeof other, "%.180s#made", name);
+    name_beside(o, name, "made", other);
     ph_graph_output(o->g, id, other);
     o->g->value[id].is_output = was_output;
 }
@@ -315,6 +325,24 @@ static ph_rc add_output(ph_oi *o, const ph_onnx_value *v, ph_err *err) {
 
 /* ---- scopes ---- */
 
+/* An initializer is the default of the input of its name, and as that is declared. */
+static ph_rc check_default(const ph_oi *o, const ph_onnx_value *v, const ph_onnx_tensor *t, ph_err *err) {
+    if (v->type && v->type != t->type)
+        return PH_FAIL(err, PH_EMISMATCH, "%.80s: input '%.100s' is %s, its initializer %s", o->m->name,
+                       v->name, ph_onnx_type_name(v->type), ph_onnx_type_name(t->type));
+    if (!v->has_shape) return PH_OK;
+    if (v->rank != t->rank)
+        return PH_FAIL(err, PH_EMISMATCH, "%.80s: input '%.100s' has rank %d, its initializer %d", o->m->name,
+                       v->name, v->rank, t->rank);
+    for (int i = 0; i < v->rank; i++)
+        if (v->dim[i].size >= 0 && v->dim[i].size != t->dim[i])
+            return PH_FAIL(err, PH_EMISMATCH,
+                           "%.80s: dimension %d of input '%.100s' is %" PRId64
+                           ", of its initializer %" PRId64,
+                           o->m->name, i, v->name, v->dim[i].size, t->dim[i]);
+    return PH_OK;
+}
+
 static ph_rc open_graph(ph_oi *o, ph_err *err) {
     const ph_onnx *m = o->m;
     ph_oi_scope   *s = &o->scope[0];
@@ -343,8 +371,10 @@ static ph_rc open_graph(ph_oi *o, ph_err *err) {
     }
     add_outputs(s);
     PH_TRY(sort_names(o, s, err));
-    for (size_t i = 0; i < m->n_inputs; i++)
-        if (!find_name(s, m->input[i].name)->tensor) PH_TRY(add_input(o, &m->input[i], err));
+    for (size_t i = 0; i < m->n_inputs; i++) {
+        const ph_onnx_tensor *t = find_name(s, m->input[i].name)->tensor;
+        PH_TRY(t ? check_default(o, &m->input[i], t, err) : add_input(o, &m->input[i], err));
+    }
     return order_nodes(o, s, err);
 }
 
@@ -366,9 +396,23 @@ static ph_rc call_attrs(ph_oi *o, ph_oi_scope *s, const ph_onnx_function *f, con
     return PH_OK;
 }
 
+/* What stands before the names inside a call: no other call's, so the first value that it makes. */
+static ph_rc call_prefix(ph_oi *o, const ph_onnx_node *n, const char *outer, const char **out, ph_err *err) {
+    enum { KEPT = 160 };
+    char        prefix[KEPT + 32];
+    char       *copy;
+    const char *made = "";
+    for (size_t k = 0; k < n->n_out && !*made; k++) made = n->out[k];
+    if (*made && strlen(outer) + strlen(made) < KEPT)
+        snprintf(prefix, sizeof prefix, "%s%s/", outer, made);
+    else
+        snprintf(prefix, sizeof prefix, "~%zu/", o->n_imported);
+    PH_TRY(ph_arena_copy_text(&o->arena, &copy, prefix, strlen(prefix), err));
+    *out = copy;
+    return PH_OK;
+}
+
 static ph_rc push(ph_oi *o, const ph_onnx_function *f, const ph_onnx_node *n, ph_err *err) {
-    char  prefix[400];
-    char *copy;
     void *p;
     if (o->depth + 1 == PH_OI_DEPTH_MAX)
         return PH_FAIL(err, PH_ELIMIT, "functions call each other more than %d deep", PH_OI_DEPTH_MAX - 1);
@@ -384,9 +428,7 @@ static ph_rc push(ph_oi *o, const ph_onnx_function *f, const ph_onnx_node *n, ph
         return PH_FAIL(err, PH_EMISMATCH,
                        "function %.60s takes %zu inputs and has %zu outputs, not %zu and %zu", f->name,
                        f->n_in, f->n_out, n->n_in, n->n_out);
-    snprintf(prefix, sizeof prefix, "%.100s%.200s/", outer->prefix, ph_onnx_node_label(n));
-    PH_TRY(ph_arena_copy_text(&o->arena, &copy, prefix, strlen(prefix), err));
-    s->prefix = copy;
+    PH_TRY(call_prefix(o, n, outer->prefix, &s->prefix, err));
     PH_TRY(call_attrs(o, s, f, n, err));
     PH_TRY(
         ph_arena_zero(&o->arena, &p, f->n_in + count_outputs(f->node, f->n_nodes) + 1, sizeof *s->name, err));
@@ -440,11 +482,26 @@ int ph_onnx_op_allows(const char *op, const char *attr, int64_t opset) {
     return row && allows(row->attrs, attr, opset);
 }
 
-static ph_rc check_attrs(const ph_oi *o, const ph_oi_row *row, const ph_onnx_node *n, ph_err *err) {
-    for (size_t i = 0; i < n->n_attrs; i++)
-        if (!allows(row->attrs, n->attr[i].name, o->opset))
-            return PH_FAIL(err, PH_EMISMATCH, "%.60s has no attribute '%.60s' in opset %" PRId64, n->op,
-                           n->attr[i].name, o->opset);
+static ph_rc check_attrs(ph_oi *o, const ph_oi_row *row, const ph_onnx_node *n, ph_err *err) {
+    for (size_t i = 0; i < n->n_attrs; i++) {
+        const char         *name = n->attr[i].name;
+        const ph_onnx_attr *a = ph_oi_attr(o, n, name);
+        if (!allows(row->attrs, name, o->opset))
+            return PH_FAIL(err, PH_EMISMATCH, "%.60s has no attribute '%.60s' in opset %" PRId64, n->op, name,
+                           o->opset);
+        if (a) PH_TRY(ph_oi_word_check(n->op, name, a, err)); /* NULL: the call left it out */
+    }
+    return PH_OK;
+}
+
+/* Attributes of a caller, where nobody calls. */
+static ph_rc check_refs(const ph_oi *o, const ph_onnx_node *n, ph_err *err) {
+    for (size_t i = 0; !o->depth && i < n->n_attrs; i++)
+        if (*n->attr[i].ref)
+            return PH_FAIL(
+                err, PH_EMISMATCH,
+                "attribute '%.60s' stands for the caller's '%.60s', and the node is in no function",
+                n->attr[i].name, n->attr[i].ref);
     return PH_OK;
 }
 
@@ -459,6 +516,14 @@ static ph_rc check_once(const ph_onnx_node *n, ph_err *err) {
     return PH_OK;
 }
 
+/* Handlers give the outputs that they know. */
+static ph_rc check_made(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
+    for (size_t k = 0; k < n->n_out; k++)
+        if (*n->out[k] && !ph_oi_item_of(o, n->out[k])->is_set)
+            return PH_FAIL(err, PH_EUNSUP, "output %zu ('%.80s') is not done", k, n->out[k]);
+    return PH_OK;
+}
+
 static ph_rc import_node(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     const ph_onnx_function *f = ph_onnx_function_of(o->m, n);
     const ph_oi_row        *row = ph_oi_row_of(n->domain, n->op);
@@ -470,6 +535,7 @@ static ph_rc import_node(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     if (n->n_in > PH_OI_IN_MAX * 16 || n->n_out > PH_OI_IN_MAX * 16)
         return PH_FAIL(err, PH_ELIMIT, "%zu inputs, %zu outputs", n->n_in, n->n_out);
     PH_TRY(check_once(n, err));
+    PH_TRY(check_refs(o, n, err));
     o->opset = opset_of(&o->scope[o->depth], n->domain);
     if (!o->opset)
         return PH_FAIL(err, PH_EMISMATCH,
@@ -488,7 +554,8 @@ static ph_rc import_node(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     PH_TRY(check_attrs(o, row, n, err));
     PH_TRY(ph_oi_sizes_try(o, n, &took, err));
     if (!took) PH_TRY(row->take ? row->take(o, n, err) : ph_oi_plain(o, n, n->op, err));
-    return ph_oi_done(o, err);
+    PH_TRY(ph_oi_done(o, err));
+    return check_made(o, n, err);
 }
 
 static ph_rc import_all(ph_oi *o, ph_err *err) {

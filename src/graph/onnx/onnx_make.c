@@ -143,16 +143,17 @@ int ph_oi_one_float(const ph_oi *o, int id, double *out) {
 
 /* ---- values ---- */
 
-/* A name of the file in this scope; what is too long keeps its end, and a number makes it its own. */
+/* A name of the file in this scope; of what is too long, or inside a function has the name of a value
+ * outside, a number makes its own. */
 static void name_of(const ph_oi *o, const char *name, char out[NAME_BYTES]) {
     const ph_oi_scope *s = &o->scope[o->depth];
     size_t             before = strlen(s->prefix), n = strlen(name);
     if (before + n < NAME_KEPT) {
         memcpy(out, s->prefix, before);
         memcpy(out + before, name, n + 1);
-    } else {
-        snprintf(out, NAME_BYTES, "~%zu~%s", o->g->n_values, n > NAME_KEPT ? name + n - NAME_KEPT : name);
+        if (!before || !ph_oi_is_taken(o, out)) return;
     }
+    snprintf(out, NAME_BYTES, "~%zu~%s", o->g->n_values, n > NAME_KEPT ? name + n - NAME_KEPT : name);
 }
 
 static void temp_name(ph_oi *o, char out[NAME_BYTES]) {
@@ -218,6 +219,14 @@ int ph_oi_shape_list(ph_oi *o, const ph_shape *s) {
 }
 
 /* ---- nodes ---- */
+
+void ph_oi_make_all(ph_oi *o, const char *op, const int *in, int n_in, int *out, int n_out) {
+    char name[NAME_BYTES];
+    temp_name(o, name);
+    int id = ph_graph_node(o->g, op, in, n_in, NULL, 0, "%s", name);
+    for (int k = 0; k < n_out; k++) out[k] = id < 0 ? -1 : ph_graph_output_of(o->g, id, k);
+    if (id >= 0) ph_oi_fold_last(o);
+}
 
 int ph_oi_make(ph_oi *o, const char *op, const int *in, int n_in, const ph_attr *attr, int n_attr) {
     char name[NAME_BYTES];

@@ -100,10 +100,13 @@ static ph_rc matmul_nbits(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
             block = ph_oi_int(o, n, "block_size", 0);
     ph_storage s = {.dtype = PH_U8, .n_planes = 2, .form = &ph_storage_nbits};
     PH_TRY(short_of(o, n, 3, err));
-    s.bits = (int)ph_oi_int(o, n, "bits", 4);
-    if (k < 1 || rows < 1 || block < 1 || s.bits < 1 || s.bits > 8)
-        return ph_oi_fail(o, err, PH_EMISMATCH, "MatMulNBits: K %lld, N %lld, block_size %lld", (long long)k,
-                          (long long)rows, (long long)block);
+    int64_t bits = ph_oi_int(o, n, "bits", 4);
+    if (k < 1 || rows < 1 || block < 1 || bits < 1 || bits > 8)
+        return ph_oi_fail(o, err, PH_EMISMATCH, "MatMulNBits: K %lld, N %lld, block_size %lld, bits %lld",
+                          (long long)k, (long long)rows, (long long)block, (long long)bits);
+    if (ph_oi_int(o, n, "weight_prepacked", 0))
+        return ph_oi_fail(o, err, PH_EUNSUP, "MatMulNBits with weights packed for one device");
+    s.bits = (int)bits;
     if (ph_oi_has(o, n, 4)) return ph_oi_fail(o, err, PH_EUNSUP, "MatMulNBits with g_idx");
     int b = ph_oi_in(o, n, 1), scale = ph_oi_in(o, n, 2), zero = ph_oi_in(o, n, 3), bias = ph_oi_in(o, n, 5);
     s.n_rows = (size_t)rows;
@@ -123,9 +126,9 @@ static ph_rc matmul_nbits(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
 /* x is quantised by its own range, multiplied in whole numbers, and scaled back. */
 static ph_rc dynamic_quantize_matmul(ph_oi *o, const ph_onnx_node *n, ph_err *err) {
     PH_TRY(short_of(o, n, 3, err));
-    int q = ph_oi_make(o, "DynamicQuantizeLinear", PH_IN(ph_oi_in(o, n, 0)), PH_NO_ATTRS);
-    int scale = ph_graph_output_of(o->g, q, 1), zero = ph_graph_output_of(o->g, q, 2),
-        bias = ph_oi_in(o, n, 4);
+    int made[3], bias = ph_oi_in(o, n, 4);
+    ph_oi_make_all(o, "DynamicQuantizeLinear", PH_IN(ph_oi_in(o, n, 0)), made, 3);
+    int q = made[0], scale = made[1], zero = made[2];
     if (o->g->rc) return ph_oi_done(o, err);
     int acc =
         ph_oi_make(o, "MatMulInteger", PH_IN(q, ph_oi_in(o, n, 1), zero, ph_oi_in(o, n, 3)), PH_NO_ATTRS);

@@ -30,6 +30,11 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
 }
 
 static void write_onnx(ph_oo *o, const ph_node *n) {
+    const ph_dtype given = ph_in(o->g, n, 0)->dtype;
+    if (o->opset < 21 && given != PH_U8 && given != PH_I8 && given != PH_I32) {
+        ph_oo_none(o, n, "numbers of 16 bits are not there");
+        return;
+    }
     ph_oo_plain_with(o, n, PH_OO_IN(ph_oo_in(o, n, 0), ph_oo_in(o, n, 1), ph_oo_in(o, n, 2)),
                      ph_node_int(n, "block_size", 0) ? "to" : "to block_size");
 }

@@ -90,6 +90,11 @@ static ph_rc eval(const ph_graph *g, const ph_node *n, const ph_array *in, ph_ar
 
 /* The result's type is the zero point's: one of zeros says what the attribute does. */
 static void write_onnx(ph_oo *o, const ph_node *n) {
+    const ph_dtype made = o->g->value[n->out[0]].dtype;
+    if (o->opset < 21 && made != PH_U8 && made != PH_I8) {
+        ph_oo_none(o, n, "numbers of 16 bits are not there");
+        return;
+    }
     int64_t     to = ph_node_int(n, "to", 2);
     const char *x = ph_oo_in(o, n, 0), *scale = ph_oo_in(o, n, 1), *zero = ph_oo_in(o, n, 2);
     if (!*zero && to != 2) zero = ph_oo_cast(o, ph_oo_two(o, "Mul", scale, ph_oo_number(o, 0)), (int)to);

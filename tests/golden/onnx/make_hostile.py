@@ -88,6 +88,9 @@ def main():
     a, b = "number_of_tokens_of_the_language_model_" * 5 + "before", "number_of_tokens_of_the_language_model_" * 5 + "behind"
     save("axes", [node("Relu", ["x"], ["y"]), node("Relu", ["z"], ["u"])], [], [value("x", 1, [a]), value("z", 1, [b])],
          [value("y", 1, [a]), value("u", 1, [b])])
+    # an output that is said to be what another model takes, and is made otherwise
+    save("said", [node("Relu", ["x"], ["y"])], [], [value("x", 1, [2, 64])], [value("y", 1, [9, 64])])
+    save("taken", [node("Relu", ["y"], ["z"])], [], [value("y", 1, [9, 64])], [value("z", 1, [9, 64])])
 
 
 if __name__ == "__main__":

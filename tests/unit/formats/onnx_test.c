@@ -65,6 +65,27 @@ void test_onnx_typed_fields(void) {
     }
 }
 
+/* Any byte or number but 0 is true, and reads as 1; what is 0 and 1 already stays where it is. */
+void test_onnx_bools(void) {
+    om_bytes t = om_tensor("w", 9, 1, (const int64_t[]){4}), raw = t, list = t, m;
+    om_data(&raw, 9, (const uint8_t[]){0, 2, 255, 1}, 4);
+    om_int(&list, 5, 0), om_int(&list, 5, 256), om_int(&list, 5, -1), om_int(&list, 5, 1);
+    om_bytes *forms[] = {&raw, &list};
+    for (int i = 0; i < 2; i++) {
+        ph_onnx o;
+        m = with_tensor(forms[i]);
+        CHECK(!ph_onnx_view(&o, m.at, m.n, "test.onnx", NULL));
+        CHECK(o.n_initializers == 1 && !memcmp(o.initializer[0].bytes, "\0\1\1\1", 4));
+        ph_onnx_close(&o);
+    }
+    ph_onnx o;
+    om_data(&t, 9, (const uint8_t[]){0, 1, 1, 1}, 4);
+    m = with_tensor(&t);
+    CHECK(!ph_onnx_view(&o, m.at, m.n, "test.onnx", NULL));
+    CHECK(o.n_initializers == 1 && o.initializer[0].bytes > m.at && o.initializer[0].bytes < m.at + m.n);
+    ph_onnx_close(&o);
+}
+
 void test_onnx_tensor_refuses(void) {
     float    x[6] = {0};
     om_bytes t = om_tensor("w", 1, 2, (const int64_t[]){2, 3}), u;

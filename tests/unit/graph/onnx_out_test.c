@@ -280,6 +280,29 @@ static void refuse(const char *op, const ph_attr *attr, int n_attr, ph_dtype dty
     ph_graph_close(g);
 }
 
+/* Whole numbers of a type, from QuantizeLinear (`to`) or into DequantizeLinear, with one scale. */
+static void refuse_scaled(int is_back, ph_dtype t, int64_t to, int64_t opset, ph_rc want) {
+    const ph_onnx_export_how how = {.opset = opset};
+    const float              half = 0.5F;
+    const ph_attr            attr = PH_INT("to", to);
+    ph_graph                *g;
+    ph_onnx_exported         x = {0};
+    ph_err                   err = {0};
+    CHECK(!ph_graph_open(&g, "test", NULL));
+    int a = ph_graph_input(g, "a", is_back ? t : PH_F32, ph_shape_of(1, GH_D(3)));
+    int scale = ph_graph_constant(g, "scale", PH_F32, ph_shape_of(0), &half);
+    ph_graph_output(g,
+                    ph_graph_node(g, is_back ? "DequantizeLinear" : "QuantizeLinear", PH_IN(a, scale), &attr,
+                                  !is_back, "the.node"),
+                    "y");
+    CHECK_SAY(!ph_graph_finish(g, &err), "%s", err.msg);
+    ph_rc rc = ph_onnx_export(&x, g, &how, &err);
+    CHECK_SAY(rc == want && (!rc || strstr(err.msg, "16 bits are not there")), "%s in opset %lld: %s: %s",
+              ph_dtype_name(t), (long long)opset, ph_rc_name(rc), err.msg);
+    ph_onnx_exported_close(&x);
+    ph_graph_close(g);
+}
+
 void test_onnx_out_refuses(void) {
     static const int64_t two[2] = {2, 2};
     const ph_attr        pool[2] = {PH_INTS("kernel_shape", two, 2), PH_INTS("dilations", two, 2)};
@@ -290,6 +313,11 @@ void test_onnx_out_refuses(void) {
     refuse("LpPool", pool, 2, PH_F32, 17, PH_EUNSUP, "dilations");
     refuse("LpPool", pool, 2, PH_F32, 18, PH_OK, "");
     refuse("ReduceMax", NULL, 0, PH_BOOL, 18, PH_EUNSUP, "the.node");
+    for (int back = 0; back < 2; back++) {
+        refuse_scaled(back, PH_I16, 5, 20, PH_EUNSUP), refuse_scaled(back, PH_U16, 4, 17, PH_EUNSUP);
+        refuse_scaled(back, PH_I16, 5, 21, PH_OK), refuse_scaled(back, PH_I8, 3, 17, PH_OK);
+    }
+    refuse_scaled(1, PH_I32, 0, 17, PH_OK);
 }
 
 static const ph_onnx_stored *stored(const trip *t, const char *name) {
