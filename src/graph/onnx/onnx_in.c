@@ -403,8 +403,8 @@ static ph_rc call_prefix(ph_oi *o, const ph_onnx_node *n, const char *outer, con
     char       *copy;
     const char *made = "";
     for (size_t k = 0; k < n->n_out && !*made; k++) made = n->out[k];
-    if (*made && strlen(outer) + strlen(made) < KEPT)
-        snprintf(prefix, sizeof prefix, "%s%s/", outer, made);
+    if (*made && strlen(outer) < KEPT / 2 && strlen(made) < KEPT / 2)
+        snprintf(prefix, sizeof prefix, "%.80s%.80s/", outer, made);
     else
         snprintf(prefix, sizeof prefix, "~%zu/", o->n_imported);
     PH_TRY(ph_arena_copy_text(&o->arena, &copy, prefix, strlen(prefix), err));
