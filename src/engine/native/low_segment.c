@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct segmented {
-    ph_attend_fn *attend;
+    ph_attend_fn *attend;                      /* a block of keys that all queries see */
     int           q, k, v, segments, y, value; /* buffers; the value with the rows */
     size_t        heads, kv_heads, d, dv;
     float         scale, softcap;

@@ -111,11 +111,8 @@ INLINE void score_tile(const block *b, const ph_attend *a, size_t queries, size_
     UNROLL
     for (size_t i = 0; i < queries; i++) {
         UNROLL
-        for (size_t c = 0; c < many; c++) {
-            vf v = v_mul(sum[i][c], scale_by);
-            if (a->softcap > 0) v = v_mul(cap, v_tanh(v_div(v, cap)));
-            v_store(&s[i * PH_ATTEND_KEYS + j - b->x.from + c * W], v);
-        }
+        for (size_t c = 0; c < many; c++)
+            v_store(&s[i * PH_ATTEND_KEYS + j - b->x.from + c * W], score_of(a, sum[i][c], scale_by, cap));
     }
 }
 
@@ -168,40 +165,27 @@ INLINE void mix_strip(const block *b, const ph_attend *a, size_t queries, float 
     for (; e < a->dv; e += W) mix_tile(b, queries, 1, &acc[e], a->dv, s, e, a->dv - e);
 }
 
-/* step(queries, first) for strips of 6, 3, 2, 1 of n queries: each a constant. */
-#define BY_STRIPS(n, step)                                                                                   \
-    for (size_t at = 0; at < (n);) {                                                                         \
-        if ((n)-at >= MANY) {                                                                                \
-            step(MANY, at);                                                                                  \
-            at += MANY;                                                                                      \
-        } else if ((n)-at >= 3) {                                                                            \
-            step(3, at);                                                                                     \
-            at += 3;                                                                                         \
-        } else if ((n)-at == 2) {                                                                            \
-            step(2, at);                                                                                     \
-            at += 2;                                                                                         \
-        } else {                                                                                             \
-            step(1, at);                                                                                     \
-            at += 1;                                                                                         \
-        }                                                                                                    \
-    }
-
 /* Queries [i, i + n), n <= SOME. */
 static void attend_some(const block *b, const ph_attend *a, size_t i, size_t n) {
     uint32_t q[SOME][PAIRS_MAX];
     seen     x[SOME];
     float   *s = a->scratch, *acc = &a->acc[i * a->dv];
     pack_queries(q, a, i, n);
-    for (size_t c = 0; c < n; c++) x[c] = b->x;
-#define SCORE(queries, at) score_strip(b, a, queries, &s[(at)*PH_ATTEND_KEYS], &q[at])
-    BY_STRIPS(n, SCORE)
+    for (size_t c = 0, some; c < n; c += some) {
+        some = strip_queries(1, n - c);
+#define SCORE(queries) score_strip(b, a, queries, &s[c * PH_ATTEND_KEYS], &q[c])
+        BY_QUERIES(some, SCORE);
 #undef SCORE
+    }
+    for (size_t c = 0; c < n; c++) x[c] = b->x;
     weigh(a, i, n, s, x);
-    for (size_t c = 0; c < n; c++)
-        pair_weights(&s[c * PH_ATTEND_KEYS], (b->x.end - b->x.from + W - 1) / W * W);
-#define MIX(queries, at) mix_strip(b, a, queries, &acc[(at)*a->dv], &s[(at)*PH_ATTEND_KEYS])
-    BY_STRIPS(n, MIX)
+    for (size_t c = 0; c < n; c++) pair_weights(&s[c * PH_ATTEND_KEYS], keys_of(b->x));
+    for (size_t c = 0, some; c < n; c += some) {
+        some = strip_queries(1, n - c);
+#define MIX(queries) mix_strip(b, a, queries, &acc[c * a->dv], &s[c * PH_ATTEND_KEYS])
+        BY_QUERIES(some, MIX);
 #undef MIX
+    }
 }
 
 static void attend_rounded(const ph_attend *a) {

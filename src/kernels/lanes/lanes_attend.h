@@ -30,8 +30,7 @@ INLINE size_t row_bytes_of(stored t, size_t stride) {
     return stride / t.block * t.bytes;
 }
 
-/* Queries of a strip that share a key's loads, and keys a query's. */
-enum { QUERIES = TILE_COLS > 4 ? 4 : 2, KEYS = 4 };
+enum { KEYS = 4 }; /* that share a query's loads */
 /* Bytes that are wanted next, called for a few at a time while multiply-adds go on. */
 typedef struct ahead {
     const unsigned char *at, *end;
@@ -103,11 +102,8 @@ INLINE void score(stored t, const ph_attend *a, size_t queries, float *s, const 
         for (; c < W; c++)
             for (size_t i = 0; i < queries; i++) sums[i][c] = v_zero();
         UNROLL
-        for (size_t i = 0; i < queries; i++) {
-            vf v = v_mul(v_sums(sums[i]), scale_by);
-            if (a->softcap > 0) v = v_mul(cap, v_tanh(v_div(v, cap)));
-            v_store(&s[i * PH_ATTEND_KEYS + j], v);
-        }
+        for (size_t i = 0; i < queries; i++)
+            v_store(&s[i * PH_ATTEND_KEYS + j], score_of(a, v_sums(sums[i]), scale_by, cap));
     }
 }
 
@@ -135,11 +131,8 @@ INLINE void score_pair(const ph_attend *a, size_t queries, float *s, const float
     UNROLL
     for (size_t c = 0; c < queries; c++) {
         UNROLL
-        for (size_t half = 0; half < 2; half++) {
-            vf v = v_mul(sum[c][half], scale_by);
-            if (a->softcap > 0) v = v_mul(cap, v_tanh(v_div(v, cap)));
-            v_store(&s[c * PH_ATTEND_KEYS + half * 16 + i], v);
-        }
+        for (size_t half = 0; half < 2; half++)
+            v_store(&s[c * PH_ATTEND_KEYS + half * 16 + i], score_of(a, sum[c][half], scale_by, cap));
     }
 }
 INLINE void score_channels(const ph_attend *a, size_t queries, float *s, const float *q, ahead *next) {
@@ -173,11 +166,8 @@ INLINE void score_keys_tile(stored t, const ph_attend *a, size_t queries, size_t
     UNROLL
     for (size_t i = 0; i < queries; i++) {
         UNROLL
-        for (size_t c = 0; c < many; c++) {
-            vf v = v_mul(sum[i][c], scale_by);
-            if (a->softcap > 0) v = v_mul(cap, v_tanh(v_div(v, cap)));
-            v_store(&s[i * PH_ATTEND_KEYS + c * W], v);
-        }
+        for (size_t c = 0; c < many; c++)
+            v_store(&s[i * PH_ATTEND_KEYS + c * W], score_of(a, sum[i][c], scale_by, cap));
     }
 }
 
@@ -291,32 +281,11 @@ INLINE void mix_strip(stored t, const ph_attend *a, seen x, size_t i, size_t que
 
 /* ---- queries in strips ---- */
 
-/* The next strip's queries when `left` are left: few of one or two. */
-INLINE size_t strip_queries(stored t, size_t left) {
-    if (t.block == 1 && MANY == 6 && left >= 6 && left != 7 && left != 8 && left != 11) return 6;
-    if (QUERIES == 4 && left >= 4) return 4;
-    if ((QUERIES == 4 || t.block == 1) && left >= 3 && !(QUERIES == 2 && left == 4)) return 3;
-    return left >= 2 ? 2 : 1;
-}
-
 INLINE size_t strips_of(stored t, size_t n) {
     size_t strips = 0;
-    for (; n; n -= strip_queries(t, n)) strips++;
+    for (; n; n -= strip_queries(t.block == 1, n)) strips++;
     return strips;
 }
-
-/* `step` with its number of queries a constant. */
-#define BY_QUERIES(queries, step)                                                                            \
-    if (queries == MANY)                                                                                     \
-        step(MANY);                                                                                          \
-    else if (queries == QUERIES)                                                                             \
-        step(QUERIES);                                                                                       \
-    else if (queries == 3)                                                                                   \
-        step(3);                                                                                             \
-    else if (queries == 2)                                                                                   \
-        step(2);                                                                                             \
-    else                                                                                                     \
-        step(1)
 
 /* Queries [i, i + n), n <= SOME.  Values are called for while scores are made, and what comes next while
  * values are met.  Lanes are keys modulo W whatever the queries beside, and each query's keys come in order,
@@ -328,7 +297,7 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t n, int is
     ahead  v = ahead_of(a->v, t.calls && is_first ? a->v_bytes : 0, a->d * strips);
     ahead  k = ahead_of(a->next, t.calls && is_last ? a->next_bytes : 0, PH_ATTEND_KEYS * strips);
     for (size_t q = 0, some; q < n; q += some) {
-        some = strip_queries(t, n - q);
+        some = strip_queries(t.block == 1, n - q);
         x[q] = seen_of(t, a, i + q, some);
         for (size_t c = q + 1; c < q + some; c++) x[c] = x[q];
 #define SCORE(c) score_strip(t, a, x[q], i + q, c, &s[q * PH_ATTEND_KEYS], &v)
@@ -337,7 +306,7 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t n, int is
     }
     weigh(a, i, n, s, x);
     for (size_t q = 0, some; q < n; q += some) {
-        some = strip_queries(t, n - q);
+        some = strip_queries(t.block == 1, n - q);
 #define MIX(c) mix_strip(t, a, x[q], i + q, c, &s[q * PH_ATTEND_KEYS], &k)
         BY_QUERIES(some, MIX);
 #undef MIX

@@ -1,6 +1,5 @@
-/* lanes_weigh.h - scores of a block of keys become weights, and each query's softmax moves on.
- *
- * What all attention has in common, whatever keys and values are stored as.
+/* lanes_weigh.h - what all attention has in common, whatever keys and values are stored as: strips of
+ * queries; scores of a block of keys become weights, and each query's softmax moves on.
  */
 #ifndef PH_KERNELS_LANES_LANES_WEIGH_H
 #define PH_KERNELS_LANES_LANES_WEIGH_H
@@ -11,11 +10,46 @@
  * those whose scores stand side by side. */
 enum { MANY = TILE_COLS > 4 ? 6 : 3, SOME = 2 * MANY };
 
+/* Queries of a strip that share a key's loads. */
+enum { QUERIES = TILE_COLS > 4 ? 4 : 2 };
+
+/* The next strip's queries when `left` are left: few of one or two.  is_plain: no blocks. */
+INLINE size_t strip_queries(int is_plain, size_t left) {
+    if (is_plain && MANY == 6 && left >= 6 && left != 7 && left != 8 && left != 11) return 6;
+    if (QUERIES == 4 && left >= 4) return 4;
+    if ((QUERIES == 4 || is_plain) && left >= 3 && !(QUERIES == 2 && left == 4)) return 3;
+    return left >= 2 ? 2 : 1;
+}
+
+/* `step` with its number of queries a constant. */
+#define BY_QUERIES(queries, step)                                                                            \
+    if (queries == MANY)                                                                                     \
+        step(MANY);                                                                                          \
+    else if (queries == QUERIES)                                                                             \
+        step(QUERIES);                                                                                       \
+    else if (queries == 3)                                                                                   \
+        step(3);                                                                                             \
+    else if (queries == 2)                                                                                   \
+        step(2);                                                                                             \
+    else                                                                                                     \
+        step(1)
+
 /* Keys that one of the strip's queries sees, `from` in whole vectors where that can be; those that all see.
  */
 typedef struct seen {
     size_t from, end, first, last;
 } seen;
+
+/* How many those are, in whole vectors. */
+INLINE size_t keys_of(seen x) {
+    return (x.end - x.from + W - 1) / W * W;
+}
+
+/* W scores from their products' sums: times a->scale, held below a->softcap where there is one. */
+INLINE vf score_of(const ph_attend *a, vf sum, vf scale_by, vf cap) {
+    vf v = v_mul(sum, scale_by);
+    return a->softcap > 0 ? v_mul(cap, v_tanh(v_div(v, cap))) : v;
+}
 
 INLINE int sees(const ph_attend *a, size_t i) {
     return a->hi[i] > a->lo[i];
@@ -50,11 +84,6 @@ INLINE vf weights_of(float *s, float base, size_t n) {
     return sum;
 }
 
-/* What weighing makes of the queries of a round, before their m, l and answers know of it. */
-typedef struct weighed {
-    float top[SOME], sum[(SOME + W - 1) / W * W];
-} weighed;
-
 /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
 INLINE float base_of(float top) {
     return top > -INFINITY ? top : 0.0f;
@@ -75,22 +104,20 @@ INLINE void move_on(const ph_attend *a, size_t i, float top, float sum) {
  * see.  One that sees none of them stays as it is.  Each pass asks nothing of the query before, so several
  * are on their way at a time. */
 INLINE void weigh(const ph_attend *a, size_t i, size_t n, float *s, const seen *x) {
-    weighed w;
-    vf      sums[SOME + W];
+    float top[SOME], sum[(SOME + W - 1) / W * W];
+    vf    sums[SOME + W];
     for (size_t c = 0; c < n; c++) {
-        size_t keys = (x[c].end - x[c].from + W - 1) / W * W;
         if (!sees(a, i + c)) continue;
-        float here = largest_seen(a, i + c, &s[c * PH_ATTEND_KEYS], x[c].from, keys);
-        w.top[c] = here > a->m[i + c] ? here : a->m[i + c];
+        float here = largest_seen(a, i + c, &s[c * PH_ATTEND_KEYS], x[c].from, keys_of(x[c]));
+        top[c] = here > a->m[i + c] ? here : a->m[i + c];
     }
-    for (size_t c = 0; c < n; c++) {
-        size_t keys = (x[c].end - x[c].from + W - 1) / W * W;
-        sums[c] = sees(a, i + c) ? weights_of(&s[c * PH_ATTEND_KEYS], base_of(w.top[c]), keys) : v_zero();
-    }
-    for (size_t c = n; c < n + W; c++) sums[c] = v_zero();
-    for (size_t c = 0; c < n; c += W) v_store(&w.sum[c], v_sums(&sums[c]));
     for (size_t c = 0; c < n; c++)
-        if (sees(a, i + c)) move_on(a, i + c, w.top[c], w.sum[c]);
+        sums[c] =
+            sees(a, i + c) ? weights_of(&s[c * PH_ATTEND_KEYS], base_of(top[c]), keys_of(x[c])) : v_zero();
+    for (size_t c = n; c < n + W; c++) sums[c] = v_zero();
+    for (size_t c = 0; c < n; c += W) v_store(&sum[c], v_sums(&sums[c]));
+    for (size_t c = 0; c < n; c++)
+        if (sees(a, i + c)) move_on(a, i + c, top[c], sum[c]);
 }
 
 #endif
