@@ -16,6 +16,8 @@
 #include "engine/engine.h"
 #include "graph/op.h"
 
+#include <stdatomic.h>
+
 typedef struct ph_native ph_native;
 typedef struct ph_step   ph_step;
 
@@ -53,7 +55,8 @@ typedef struct ph_places {
 /* A worker's private memory, and what it last left there. */
 typedef struct ph_hand {
     _Alignas(64) unsigned char *memory; /* [hand_bytes], 64-byte aligned */
-    size_t held;                        /* row block whose prologue stands in `memory`; SIZE_MAX: none */
+    size_t        held;                 /* row block whose prologue stands in `memory`; SIZE_MAX: none */
+    atomic_size_t taken;                /* of the units dealt to it in this step, those that somebody does */
 } ph_hand;
 
 /* ---- steps ---- */

@@ -76,7 +76,10 @@ static ph_rc run_step(ph_native *p, ph_step *s, const ph_until *until, int *is_d
         PH_TRY(scratch_fits(p, s, err));
         PH_TRY(s->kind->prepare(p, s, err));
     }
-    for (int i = 0; i < p->n_hands; i++) p->hand[i].held = SIZE_MAX;
+    for (int i = 0; i < p->n_hands; i++) {
+        p->hand[i].held = SIZE_MAX;
+        if (!p->at_unit) atomic_store_explicit(&p->hand[i].taken, 0, memory_order_relaxed);
+    }
     job    j = {p, s};
     size_t from = p->at_unit;
     p->at_unit = ph_threads_run(p->base.engine->env.threads, work, &j, from, s->units, s->piece, until);
