@@ -104,18 +104,20 @@ ph_qrows ph_qrows_from(const ph_qrows *x, size_t r);
  *               keys: d * PH_ATTEND_KEYS floats, private to the caller.
  * attend_rounded   attend_rows of q, k, v and weights e^(s - m) that are rounded to bfloat16 (nearest even; subnormal
  *               numbers may become 0), with sums in f32; l sums weights that are not rounded.  lo and hi are the same
- *               for all queries; d is at most PH_ATTEND_ROUNDED_D.
- *               keys: PH_ATTEND_ROUNDED_FLOATS(d, dv) floats, private to the caller.
+ *               for all queries, and hi may be anything: of many keys it makes blocks of its own, from lo on, by
+ *               d and dv alone.  d is at most PH_ATTEND_ROUNDED_D.
+ *               keys: PH_ATTEND_ROUNDED_FLOATS(n_q, d, dv) floats, private to the caller.
  *               Error of acc / l: at most 2^-7 * (1 + max_j sum |scale q k_j|) * max_j |v_j|; where q, k and v are
  *               bfloat16 already, 2^-8 max_j |v_j| more than that of attend_rows. */
-#define PH_ATTEND_KEYS                  64
-#define PH_ATTEND_ROUNDED_D             256
-#define PH_ATTEND_ROUNDED_FLOATS(d, dv) (PH_ATTEND_KEYS / 2 * ((size_t)(d) + (size_t)(dv) + 16))
+#define PH_ATTEND_KEYS      64
+#define PH_ATTEND_ROUNDED_D 256
+#define PH_ATTEND_ROUNDED_FLOATS(n_q, d, dv)                                                                 \
+    (PH_ATTEND_KEYS * ((size_t)(d) + (size_t)(dv) + 16 + 24) + (size_t)(n_q) * ((size_t)(d) / 2 + 16))
 typedef struct ph_attend {
     float         *acc, *m, *l;
     const float   *q;
     const void    *k, *v;
-    const int32_t *lo, *hi; /* [n_q], keys of k and v, 0 .. PH_ATTEND_KEYS */
+    const int32_t *lo, *hi; /* [n_q], keys of k and v, 0 .. PH_ATTEND_KEYS (attend_rounded: any) */
     size_t         q_stride, k_stride, v_stride, n_q, d, dv;
     float          scale, softcap;
     float         *scratch; /* [n_q, PH_ATTEND_KEYS] */

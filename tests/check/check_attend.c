@@ -36,8 +36,10 @@ static size_t whole_blocks(ph_dtype t, size_t n) {
  * are rounded. */
 static int as_rows, as_rounded;
 enum { NUMBERS = 1, WEIGHTS = 2 };
-static int by_channel(ph_dtype t) {
-    return t != PH_Q8_0 && !as_rows;
+/* Keys of a call; attend_rounded takes any number. */
+static int32_t a_call = PH_ATTEND_KEYS;
+static int     by_channel(ph_dtype t) {
+        return t != PH_Q8_0 && !as_rows;
 }
 
 /* Floats, rounded to the stored type and stored there. */
@@ -97,20 +99,20 @@ static problem any_problem(ph_dtype t, unsigned trial) {
     return p;
 }
 
-/* Queries [from, from + n) through all blocks; acc, m, l are whole arrays. */
+/* Queries [from, from + n) through all keys, call by call; acc, m, l are whole arrays. */
 static void run(ph_dtype t, attend_fn *fn, const problem *p, size_t from, size_t n, float *acc, float *m,
                 float *l) {
     int32_t *lo = ck_buffer(n * sizeof *lo), *hi = ck_buffer(n * sizeof *hi);
     float   *scratch = ck_buffer(n * PH_ATTEND_KEYS * sizeof *scratch);
-    size_t   room = as_rounded ? PH_ATTEND_ROUNDED_FLOATS(p->d, p->dv) : p->d * PH_ATTEND_KEYS;
+    size_t   room = as_rounded ? PH_ATTEND_ROUNDED_FLOATS(n, p->d, p->dv) : p->d * PH_ATTEND_KEYS;
     float   *keys = ck_buffer(room * sizeof *keys);
     for (size_t i = 0; i < n; i++) m[from + i] = -INFINITY, l[from + i] = 0;
     memset(&acc[from * p->dv], 0, n * p->dv * sizeof *acc);
-    for (int32_t b = 0; b < BLOCKS; b++) {
-        int32_t first = b * PH_ATTEND_KEYS;
+    for (int32_t first = 0; first < KEYS; first += a_call) {
+        int32_t b = first / PH_ATTEND_KEYS;
         for (size_t i = 0; i < n; i++) {
             int32_t a = p->lo[from + i] - first, z = p->hi[from + i] - first;
-            lo[i] = a < 0 ? 0 : a, hi[i] = z > PH_ATTEND_KEYS ? PH_ATTEND_KEYS : z;
+            lo[i] = a < 0 ? 0 : a, hi[i] = z > a_call ? a_call : z;
         }
         fn(&(ph_attend){.acc = &acc[from * p->dv],
                         .m = &m[from],
@@ -166,6 +168,7 @@ static double whole(const problem *p, size_t i, double *want) {
 }
 
 static int one_trial(ph_dtype t, attend_fn *opt, unsigned trial) {
+    if (as_rounded) a_call = trial % 2 ? KEYS : PH_ATTEND_KEYS;
     problem p = any_problem(t, trial);
     size_t  bytes = p.n_q * p.dv * sizeof(float);
     float  *acc = ck_buffer(bytes), *again = ck_buffer(bytes);
@@ -250,7 +253,7 @@ static ck_work bench(ph_dtype t, attend_fn *fn, int many) {
     float *k = ck_bench_floats(64 * d + 1 + t); /* a type's own, packed once */
     if (k[64 * d] != 1) ph_dtype_get(t)->pack(k, v, 64 * d), k[64 * d] = 1;
     float  *acc = ck_bench_floats(n * d), *m = ck_bench_floats(n), *l = ck_bench_floats(n);
-    float  *scratch = ck_bench_floats(n * 64), *keys = ck_bench_floats(PH_ATTEND_ROUNDED_FLOATS(d, d));
+    float  *scratch = ck_bench_floats(n * 64), *keys = ck_bench_floats(PH_ATTEND_ROUNDED_FLOATS(n, d, d));
     int32_t lo[64] = {0}, hi[64];
     for (size_t i = 0; i < n; i++) hi[i] = 64, l[i] = 0, m[i] = -INFINITY;
     fn(&(ph_attend){.acc = acc,
@@ -300,7 +303,7 @@ int check_attend_rounded(const ph_kernels *ref, const ph_kernels *opt) {
     as_rows = 1;
     for (as_rounded = NUMBERS; ok && as_rounded <= WEIGHTS; as_rounded++)
         ok = check(PH_F32, opt->attend_rounded);
-    as_rows = as_rounded = 0;
+    as_rows = as_rounded = 0, a_call = PH_ATTEND_KEYS;
     return ok;
 }
 ck_work bench_attend_rounded(const ph_kernels *k, int many) {

@@ -15,8 +15,8 @@
 /* ---- what attention units share ---- */
 
 size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
-    return (ph_whole_lines(n * d) + ph_whole_lines(n * dv) + 4 * ph_whole_lines(n) +
-            (n + keys) * PH_ATTEND_KEYS) *
+    return (ph_whole_lines(n * d) + ph_whole_lines(n * dv) + 4 * ph_whole_lines(n) + n * PH_ATTEND_KEYS +
+            keys) *
            sizeof(float);
 }
 
@@ -41,15 +41,26 @@ ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv) {
     return b;
 }
 
-ph_attend_fn *ph_query_attend(const ph_builder *b, size_t d) {
+ph_query_kernel ph_query_attend(const ph_builder *b, size_t d, size_t dv) {
     ph_attend_fn *rounded = ph_attend_rounded_of(ph_native_kernels(b->p));
     int           is_coarse = b->has_dots && b->p->base.engine->env.is_rows8;
-    return rounded && is_coarse && d <= PH_ATTEND_ROUNDED_D ? rounded : ph_native_kernels(b->p)->attend_rows;
+    if (rounded && is_coarse && d <= PH_ATTEND_ROUNDED_D)
+        return (ph_query_kernel){rounded, INT32_MAX, PH_ATTEND_ROUNDED_FLOATS(PH_QUERIES_MAX, d, dv)};
+    return (ph_query_kernel){ph_native_kernels(b->p)->attend_rows, PH_ATTEND_KEYS, d * PH_ATTEND_KEYS};
 }
 
-size_t ph_query_keys(size_t d, size_t dv) {
-    size_t rounded = (PH_ATTEND_ROUNDED_FLOATS(d, dv) + PH_ATTEND_KEYS - 1) / PH_ATTEND_KEYS;
-    return rounded > d ? rounded : d;
+void ph_query_meet(const ph_query_kernel *k, ph_attend *t, const ph_query_block *b, size_t n) {
+    const float *keys = t->k, *values = t->v;
+    for (size_t j = 0, some; j < n; j += some) {
+        some = n - j < k->most ? n - j : k->most;
+        for (size_t i = 0; i < t->n_q; i++) {
+            b->lo[i] = 0;
+            b->hi[i] = (int32_t)some;
+        }
+        t->k = &keys[j * t->k_stride];
+        t->v = &values[j * t->v_stride];
+        k->fn(t);
+    }
 }
 
 void ph_query_begin(const ph_query_block *b, size_t n, size_t dv) {
@@ -88,12 +99,12 @@ static int can_mask(const ph_graph *g, const ph_node *n) {
 }
 
 typedef struct attention {
-    int           q, k, v, y, q_value, k_value; /* buffers; values with the shapes */
-    int           mask;                         /* buffer of u8 [I, 1, n_q, n_k]; -1: every key is seen */
-    size_t        heads, kv_heads, d, dv;
-    float         scale, softcap;
-    ph_attend_fn *attend;                         /* a block of keys that all queries see */
-    size_t        tiles, n_q, n_k, block, blocks; /* of this run */
+    int             q, k, v, y, q_value, k_value; /* buffers; values with the shapes */
+    int             mask;                         /* buffer of u8 [I, 1, n_q, n_k]; -1: every key is seen */
+    size_t          heads, kv_heads, d, dv;
+    float           scale, softcap;
+    ph_query_kernel attend;
+    size_t          tiles, n_q, n_k, block, blocks; /* of this run */
 } attention;
 
 static int can(const ph_graph *g, int node) {
@@ -118,7 +129,7 @@ static int can(const ph_graph *g, int node) {
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const attention *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, ph_query_keys(a->d, a->dv));
+    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, a->attend.keys);
     return PH_OK;
 }
 
@@ -155,8 +166,18 @@ static void attend_runs(const ph_kernels *k, const ph_attend *t, const ph_query_
     }
 }
 
+/* All n keys, block by block, of each query those that it sees. */
+static void attend_masked(const ph_kernels *k, ph_attend *t, const ph_query_block *b, const uint8_t *seen,
+                          size_t n) {
+    const float *keys = t->k, *values = t->v;
+    for (size_t j = 0; j < n; j += PH_ATTEND_KEYS) {
+        t->k = &keys[j * t->k_stride];
+        t->v = &values[j * t->v_stride];
+        attend_runs(k, t, b, seen + j, n, (int32_t)(n - j < PH_ATTEND_KEYS ? n - j : PH_ATTEND_KEYS));
+    }
+}
+
 static void unit(ph_native *p, const attention *a, size_t u, const ph_query_block *b) {
-    const ph_kernels *k = ph_native_kernels(p);
     size_t q0 = u % a->blocks * a->block, head = u / a->blocks % a->heads, tile = u / a->blocks / a->heads;
     size_t n = a->n_q - q0 < a->block ? a->n_q - q0 : a->block, kv_head = head / (a->heads / a->kv_heads);
     const float   *keys = ph_native_at(p, a->k), *values = ph_native_at(p, a->v);
@@ -170,6 +191,8 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
                         .keys = b->keys,
                         .q =
                             (const float *)ph_native_at(p, a->q) + ((tile * a->n_q + q0) * a->heads + head) * a->d,
+                        .k = &keys[(tile * a->n_k * a->kv_heads + kv_head) * a->d],
+                        .v = &values[(tile * a->n_k * a->kv_heads + kv_head) * a->dv],
                         .q_stride = a->heads * a->d,
                         .k_stride = a->kv_heads * a->d,
                         .v_stride = a->kv_heads * a->dv,
@@ -178,22 +201,12 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
                         .dv = a->dv,
                         .scale = a->scale,
                         .softcap = a->softcap};
-    const uint8_t *seen = NULL;
-    if (a->mask >= 0) seen = (const uint8_t *)ph_native_at(p, a->mask) + (tile * a->n_q + q0) * a->n_k;
+    const uint8_t *mask = a->mask < 0 ? NULL : ph_native_at(p, a->mask);
     ph_query_begin(b, n, a->dv);
-    for (size_t j = 0; j < a->n_k; j += PH_ATTEND_KEYS) {
-        size_t some = a->n_k - j < PH_ATTEND_KEYS ? a->n_k - j : PH_ATTEND_KEYS;
-        for (size_t i = 0; i < n; i++) {
-            b->lo[i] = 0;
-            b->hi[i] = (int32_t)some;
-        }
-        t.k = &keys[((tile * a->n_k + j) * a->kv_heads + kv_head) * a->d];
-        t.v = &values[((tile * a->n_k + j) * a->kv_heads + kv_head) * a->dv];
-        if (seen)
-            attend_runs(k, &t, b, seen + j, a->n_k, (int32_t)some);
-        else
-            a->attend(&t);
-    }
+    if (mask)
+        attend_masked(ph_native_kernels(p), &t, b, mask + (tile * a->n_q + q0) * a->n_k, a->n_k);
+    else
+        ph_query_meet(&a->attend, &t, b, a->n_k);
     for (size_t i = 0; i < n; i++)
         ph_query_answer(b, i, a->dv, &y[((tile * a->n_q + q0 + i) * a->heads + head) * a->dv]);
 }
@@ -224,7 +237,7 @@ ph_rc ph_attention_step(ph_builder *b, int node, const ph_attention_of *how, ph_
     PH_TRY(ph_build_buffer(b, how->y, &a->y, err));
     a->mask = -1;
     if (how->mask >= 0) PH_TRY(ph_build_buffer(b, how->mask, &a->mask, err));
-    a->attend = ph_query_attend(b, a->d);
+    a->attend = ph_query_attend(b, a->d, a->dv);
     int reads[4] = {a->q, a->k, a->v, a->mask};
     return ph_build_step(b, &kind, node, a, reads, a->mask < 0 ? 3 : 4, &a->y, 1, -1, err);
 }

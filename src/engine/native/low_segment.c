@@ -11,11 +11,11 @@
 #include <string.h>
 
 typedef struct segmented {
-    ph_attend_fn *attend;                      /* a block of keys that all queries see */
-    int           q, k, v, segments, y, value; /* buffers; the value with the rows */
-    size_t        heads, kv_heads, d, dv;
-    float         scale, softcap;
-    size_t        n, block, blocks; /* of this run */
+    ph_query_kernel attend;
+    int             q, k, v, segments, y, value; /* buffers; the value with the rows */
+    size_t          heads, kv_heads, d, dv;
+    float           scale, softcap;
+    size_t          n, block, blocks; /* of this run */
 } segmented;
 
 static int can(const ph_graph *g, int node) {
@@ -29,7 +29,7 @@ static int can(const ph_graph *g, int node) {
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const segmented *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, ph_query_keys(a->d, a->dv));
+    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, a->attend.keys);
     return PH_OK;
 }
 
@@ -68,6 +68,8 @@ static void meet(ph_native *p, const segmented *a, const ph_query_block *b, size
                       .scratch = b->scores,
                       .keys = b->keys,
                       .q = (const float *)ph_native_at(p, a->q) + (r * a->heads + head) * a->d,
+                      .k = &keys[begin * a->kv_heads * a->d],
+                      .v = &values[begin * a->kv_heads * a->dv],
                       .q_stride = a->heads * a->d,
                       .k_stride = a->kv_heads * a->d,
                       .v_stride = a->kv_heads * a->dv,
@@ -77,16 +79,7 @@ static void meet(ph_native *p, const segmented *a, const ph_query_block *b, size
                       .scale = a->scale,
                       .softcap = a->softcap};
     ph_query_begin(b, n, a->dv);
-    for (size_t j = begin; j < end; j += PH_ATTEND_KEYS) {
-        size_t some = end - j < PH_ATTEND_KEYS ? end - j : PH_ATTEND_KEYS;
-        for (size_t i = 0; i < n; i++) {
-            b->lo[i] = 0;
-            b->hi[i] = (int32_t)some;
-        }
-        t.k = &keys[j * t.k_stride];
-        t.v = &values[j * t.v_stride];
-        a->attend(&t);
-    }
+    ph_query_meet(&a->attend, &t, b, end - begin);
     for (size_t i = 0; i < n; i++) ph_query_answer(b, i, a->dv, &y[((r + i) * a->heads + head) * a->dv]);
 }
 
@@ -119,7 +112,7 @@ static ph_rc lower(ph_builder *b, int node, int *took, ph_err *err) {
     a->d = (size_t)b->g->value[n->in[0]].shape.dim[1].mul / a->heads;
     a->dv = (size_t)b->g->value[n->in[2]].shape.dim[1].mul / a->kv_heads;
     a->scale = (float)ph_node_float(n, "scale", 1 / sqrt((double)a->d));
-    a->attend = ph_query_attend(b, a->d);
+    a->attend = ph_query_attend(b, a->d, a->dv);
     a->softcap = (float)ph_node_float(n, "softcap", 0);
     int *const buffers[4] = {&a->q, &a->k, &a->v, &a->segments};
     int        reads[4];

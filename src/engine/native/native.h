@@ -224,17 +224,22 @@ ph_spin ph_spin_of(const ph_graph *g, int node);
  * whole tiles of kernels where that is not more than `most`. */
 size_t ph_native_share(size_t all, size_t most);
 /* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
- * and keys of `keys` elements by channel.  ph_query_attend: for a block of keys that all queries see; behind
- * products by rows of 8 bits attend_rounded, where the set has one that is fast, else attend_rows.
- * ph_query_keys: `keys` that either has room with. */
+ * and `keys` floats that a kernel lays keys out in. */
 enum { PH_QUERIES_MAX = 192 };
 typedef struct ph_query_block {
     float   *q, *acc, *m, *l, *scores, *keys;
     int32_t *lo, *hi;
 } ph_query_block;
-size_t        ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
-size_t        ph_query_keys(size_t d, size_t dv);
-ph_attend_fn *ph_query_attend(const ph_builder *b, size_t d);
+size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
+/* For keys that all queries see: behind products by rows of 8 bits attend_rounded, where the set has one that
+ * is fast, else attend_rows. */
+typedef struct ph_query_kernel {
+    ph_attend_fn *fn;
+    size_t        most, keys; /* keys that a call takes; floats to lay them out in */
+} ph_query_kernel;
+ph_query_kernel ph_query_attend(const ph_builder *b, size_t d, size_t dv);
+/* All queries of `t` meet n keys from its k and v on, which move. */
+void ph_query_meet(const ph_query_kernel *k, ph_attend *t, const ph_query_block *b, size_t n);
 /* Queries of a unit, where `all` of each of `heads` meet `keys` keys each: as many as PH_ATTEND_MACS allow,
  * in units alike, of which every worker finds some. */
 size_t         ph_query_share(const ph_native *p, size_t all, size_t keys, size_t heads, size_t d, size_t dv);

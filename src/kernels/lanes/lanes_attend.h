@@ -304,7 +304,7 @@ INLINE void attend_some(stored t, const ph_attend *a, size_t i, size_t n, int is
         BY_QUERIES(some, SCORE);
 #undef SCORE
     }
-    weigh(a, i, n, s, x);
+    weigh(a, i, n, s, PH_ATTEND_KEYS, x, weights_of);
     for (size_t q = 0, some; q < n; q += some) {
         some = strip_queries(t.block == 1, n - q);
 #define MIX(c) mix_strip(t, a, x[q], i + q, c, &s[q * PH_ATTEND_KEYS], &k)

@@ -71,17 +71,18 @@ INLINE float largest_seen(const ph_attend *a, size_t i, float *s, size_t from, s
     return v_largest(most);
 }
 
-/* n scores become weights e^(s - base); returns their sum, lane by lane. */
-INLINE vf weights_of(float *s, float base, size_t n) {
-    vf sum = v_zero();
-    for (size_t j = 0; j < n; j += W) {
-        vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
-        p = v_pick(v_less(p, v_set1(FLT_MIN)), v_zero(),
-                   p); /* subnormals stop the pipeline, and weigh nothing */
-        sum = v_add(sum, p);
-        v_store(&s[j], p);
+/* n scores become weights e^(s - base), in place; returns their sum, lane by lane. */
+typedef vf weights_fn(float *s, float base, size_t n);
+INLINE vf  weights_of(float *s, float base, size_t n) {
+     vf sum = v_zero();
+     for (size_t j = 0; j < n; j += W) {
+         vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
+         p = v_pick(v_less(p, v_set1(FLT_MIN)), v_zero(),
+                    p); /* subnormals stop the pipeline, and weigh nothing */
+         sum = v_add(sum, p);
+         v_store(&s[j], p);
     }
-    return sum;
+     return sum;
 }
 
 /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
@@ -100,20 +101,20 @@ INLINE void move_on(const ph_attend *a, size_t i, float top, float sum) {
     a->l[i] += sum;
 }
 
-/* Scores s of queries [i, i + n), which see keys of x[c], become weights, zero for keys that a query does not
- * see.  One that sees none of them stays as it is.  Each pass asks nothing of the query before, so several
- * are on their way at a time. */
-INLINE void weigh(const ph_attend *a, size_t i, size_t n, float *s, const seen *x) {
+/* Scores s of queries [i, i + n), `stride` apart, which see keys of x[c], become weights by `weights` (a
+ * constant), zero for keys that a query does not see.  One that sees none of them stays as it is.  Each pass
+ * asks nothing of the query before, so several are on their way at a time. */
+INLINE void weigh(const ph_attend *a, size_t i, size_t n, float *s, size_t stride, const seen *x,
+                  weights_fn *weights) {
     float top[SOME], sum[(SOME + W - 1) / W * W];
     vf    sums[SOME + W];
     for (size_t c = 0; c < n; c++) {
         if (!sees(a, i + c)) continue;
-        float here = largest_seen(a, i + c, &s[c * PH_ATTEND_KEYS], x[c].from, keys_of(x[c]));
+        float here = largest_seen(a, i + c, &s[c * stride], x[c].from, keys_of(x[c]));
         top[c] = here > a->m[i + c] ? here : a->m[i + c];
     }
     for (size_t c = 0; c < n; c++)
-        sums[c] =
-            sees(a, i + c) ? weights_of(&s[c * PH_ATTEND_KEYS], base_of(top[c]), keys_of(x[c])) : v_zero();
+        sums[c] = sees(a, i + c) ? weights(&s[c * stride], base_of(top[c]), keys_of(x[c])) : v_zero();
     for (size_t c = n; c < n + W; c++) sums[c] = v_zero();
     for (size_t c = 0; c < n; c += W) v_store(&sum[c], v_sums(&sums[c]));
     for (size_t c = 0; c < n; c++)

@@ -53,30 +53,29 @@ static float key(const ph_attend *a, stored t, size_t j, size_t e) {
     return t.load(a->k, t.by_channel ? e * a->k_stride + j : j * a->k_stride + e);
 }
 
-/* Scores of query i into s[]; returns the largest (-inf: none, or all masked). */
-static float score(const ph_attend *a, stored t, size_t i, float *s) {
+/* Scores of query i and n keys from lo on into s[]; returns the largest (-inf: none, or all masked). */
+static float score(const ph_attend *a, stored t, size_t i, size_t lo, size_t n, float *s) {
     float most = -INFINITY;
-    for (int32_t j = a->lo[i]; j < a->hi[i]; j++) {
+    for (size_t j = 0; j < n; j++) {
         double sum = 0;
         for (size_t e = 0; e < a->d; e++) {
             float q = a->q[i * a->q_stride + e];
-            sum += (double)(t.is_rounded ? rounded(q) : q) * (double)key(a, t, (size_t)j, e);
+            sum += (double)(t.is_rounded ? rounded(q) : q) * (double)key(a, t, lo + j, e);
         }
         sum *= (double)a->scale;
         if (a->softcap > 0) sum = (double)a->softcap * tanh(sum / (double)a->softcap);
-        s[j - a->lo[i]] = (float)sum;
-        if (s[j - a->lo[i]] > most) most = s[j - a->lo[i]];
+        s[j] = (float)sum;
+        if (s[j] > most) most = s[j];
     }
     return most;
 }
 
-static void absorb(const ph_attend *a, stored t, size_t i) {
+/* Query i and n keys from lo on, at least one. */
+static void absorb_block(const ph_attend *a, stored t, size_t i, size_t lo, size_t n) {
     float *s = &a->scratch[i * PH_ATTEND_KEYS], *acc = &a->acc[i * a->dv];
-    float  most = fmaxf(a->m[i], score(a, t, i, s));
-    size_t n = a->hi[i] > a->lo[i] ? (size_t)(a->hi[i] - a->lo[i]) : 0, lo = (size_t)a->lo[i];
+    float  most = fmaxf(a->m[i], score(a, t, i, lo, n, s));
     /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
     double base = most > -INFINITY ? (double)most : 0.0, keep = exp((double)a->m[i] - base), sum = 0;
-    if (!n) return;
     for (size_t j = 0; j < n; j++) {
         s[j] = (float)exp((double)s[j] - base);
         if (s[j] < FLT_MIN) s[j] = 0;
@@ -90,6 +89,13 @@ static void absorb(const ph_attend *a, stored t, size_t i) {
     }
     a->l[i] = (float)((double)a->l[i] * keep + sum);
     a->m[i] = most;
+}
+
+static void absorb(const ph_attend *a, stored t, size_t i) {
+    for (int32_t lo = a->lo[i], n; lo < a->hi[i]; lo += n) {
+        n = a->hi[i] - lo < PH_ATTEND_KEYS ? a->hi[i] - lo : PH_ATTEND_KEYS;
+        absorb_block(a, t, i, (size_t)lo, (size_t)n);
+    }
 }
 
 #define ATTEND(T, by_channel)                                                                                \
