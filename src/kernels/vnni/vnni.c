@@ -420,65 +420,7 @@ BLOCK_TYPES_OF_16(DOT)
 
 #include "kernels/vnni/vnni_bytes.h"
 
-/* ---- rows to integers ---- */
-
-/* The largest size of n elements, as bits: a NaN or an infinity is larger than any number. */
-INLINE uint32_t most_of(const float *v, size_t n) {
-    const __m512i size = _mm512_set1_epi32(0x7fffffff);
-    __m512i       most = _mm512_setzero_si512();
-    for (size_t i = 0; i < n; i += LANES)
-        most = _mm512_max_epu32(most, _mm512_and_si512(_mm512_castps_si512(_mm512_loadu_ps(&v[i])), size));
-    return _mm512_reduce_max_epu32(most);
-}
-
-/* n elements to integers from `at` on: their sum. */
-INLINE int32_t integers_of(const ph_qrows *out, int planes, size_t at, const float *v, size_t n,
-                           float inverse) {
-    const __m512    by = _mm512_set1_ps(inverse);
-    const __mmask16 keep = inverse > 0 ? (__mmask16)0xffff : 0;
-    __m512i         sum = _mm512_setzero_si512();
-    for (size_t i = 0; i < n; i += LANES) {
-        __m512i q = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(_mm512_loadu_ps(&v[i]), by)), hi = q;
-        if (planes > 1) {
-            hi = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
-            _mm_storeu_si128((__m128i *)(void *)&out->lo[at + i],
-                             _mm512_cvtepi32_epi8(_mm512_sub_epi32(q, _mm512_slli_epi32(hi, 8))));
-        }
-        _mm_storeu_si128((__m128i *)(void *)&out->hi[at + i], _mm512_cvtepi32_epi8(hi));
-        sum = _mm512_add_epi32(sum, q);
-    }
-    return _mm512_reduce_add_epi32(sum);
-}
-
-/* Block b of all rows; its halves are of whole vectors. */
-INLINE void block_of(const ph_qrows *out, int planes, size_t b, const float *v, size_t n) {
-    const uint32_t bits = most_of(v, n);
-    const float    top = planes > 1 ? 32512.0f : 127.0f;
-    float          most;
-    memcpy(&most, &bits, sizeof most);
-    int   is_finite = bits < 0x7f800000u;
-    float inverse = is_finite && most >= 0x1p-110f ? top / most : 0;
-    out->d[b] = !is_finite ? NAN : inverse > 0 ? most / top : 0;
-    for (size_t i = 0; i < 2; i++)
-        out->s[b * 2 + i] = integers_of(out, planes, b * n + i * (n / 2), v + i * (n / 2), n / 2, inverse);
-}
-
-INLINE void blocks_of(const ph_qrows *out, int planes, size_t n, const float *x, size_t x_stride,
-                      size_t rows) {
-    size_t blocks = n ? out->k / n : 0;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t b = 0; b < blocks; b++)
-            block_of(out, planes, r * blocks + b, &x[r * x_stride + b * n], n);
-}
-
-static void qrows_of(const ph_qrows *restrict out, const float *restrict x, size_t x_stride, size_t rows) {
-    if (out->block == PART && out->lo)
-        blocks_of(out, 2, PART, x, x_stride, rows);
-    else if (out->block == PART)
-        blocks_of(out, 1, PART, x, x_stride, rows);
-    else
-        blocks_of(out, out->lo ? 2 : 1, out->block, x, x_stride, rows);
-}
+#include "kernels/vnni/vnni_rows.h"
 
 void ph_install_vnni(ph_kernels *k) {
     k->qrows_of = qrows_of;
