@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,6 +208,20 @@ int ph_cpu_quota(const char *root) {
 }
 
 /* Processors of the affinity mask; a machine may have more than a cpu_set_t holds. */
+/* Asked once: the answer may cost a virtual machine as much as a small product. */
+size_t ph_cpu_l1(void) {
+    static atomic_size_t known;
+    size_t               bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes) return bytes;
+    long said = -1;
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    said = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+    bytes = said > 0 ? (size_t)said : 32 << 10;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
+}
+
 static int affinity(void) {
     for (int most = 1024; most <= 1 << 16; most *= 4) {
         cpu_set_t *set = CPU_ALLOC(most);

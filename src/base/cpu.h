@@ -25,7 +25,9 @@ enum {
 };
 
 unsigned ph_cpu_features(void);
-int      ph_cpu_count(void); /* processors this process may run on (affinity and cgroup quota), >= 1 */
+/* Bytes of a processor's own first-level data cache; 32 KiB where the system does not say. */
+size_t ph_cpu_l1(void);
+int    ph_cpu_count(void); /* processors this process may run on (affinity and cgroup quota), >= 1 */
 /* Processors, rounded up, that this process's cgroup (v2 or v1) grants; 0: no limit.
  * root goes before /proc and /sys: "" but in tests. */
 int ph_cpu_quota(const char *root);

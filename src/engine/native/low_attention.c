@@ -20,10 +20,11 @@ size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys) {
            sizeof(float);
 }
 
-size_t ph_query_share(const ph_native *p, size_t all, size_t keys, size_t heads, size_t d, size_t dv) {
-    size_t cost = (keys + 1) * (d + dv), most = cost < PH_ATTEND_MACS ? PH_ATTEND_MACS / cost : 1;
-    size_t hands = (size_t)p->n_hands, fair = all * heads / (4 * hands);
-    if (most > PH_QUERIES_MAX) most = PH_QUERIES_MAX;
+size_t ph_query_share(const ph_native *p, const ph_query_kernel *k, size_t all, size_t n, size_t heads,
+                      size_t d, size_t dv) {
+    size_t macs = k->queries / PH_QUERIES_MAX * PH_ATTEND_MACS, cost = (n + 1) * (d + dv);
+    size_t hands = (size_t)p->n_hands, fair = all * heads / (4 * hands), most = cost < macs ? macs / cost : 1;
+    if (most > k->queries) most = k->queries;
     if (hands > 1 && most > fair) most = fair ? fair : 1;
     return ph_native_share(all, most);
 }
@@ -45,8 +46,10 @@ ph_query_kernel ph_query_attend(const ph_builder *b, size_t d, size_t dv) {
     ph_attend_fn *rounded = ph_attend_rounded_of(ph_native_kernels(b->p));
     int           is_coarse = b->has_dots && b->p->base.engine->env.is_rows8;
     if (rounded && is_coarse && d <= PH_ATTEND_ROUNDED_D)
-        return (ph_query_kernel){rounded, INT32_MAX, PH_ATTEND_ROUNDED_FLOATS(PH_QUERIES_MAX, d, dv)};
-    return (ph_query_kernel){ph_native_kernels(b->p)->attend_rows, PH_ATTEND_KEYS, d * PH_ATTEND_KEYS};
+        return (ph_query_kernel){rounded, INT32_MAX, PH_ATTEND_ROUNDED_FLOATS(PH_QUERIES_ROUNDED, d, dv),
+                                 PH_QUERIES_ROUNDED};
+    return (ph_query_kernel){ph_native_kernels(b->p)->attend_rows, PH_ATTEND_KEYS, d * PH_ATTEND_KEYS,
+                             PH_QUERIES_MAX};
 }
 
 void ph_query_meet(const ph_query_kernel *k, ph_attend *t, const ph_query_block *b, size_t n) {
@@ -129,7 +132,7 @@ static int can(const ph_graph *g, int node) {
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const attention *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, a->attend.keys);
+    *out = ph_query_bytes(a->attend.queries, 0, a->dv, a->attend.keys);
     return PH_OK;
 }
 
@@ -139,7 +142,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     a->tiles = (size_t)ph_native_dim(p, p->size, a->q_value, 0);
     a->n_q = (size_t)ph_native_dim(p, p->size, a->q_value, 1);
     a->n_k = (size_t)ph_native_dim(p, p->size, a->k_value, 1);
-    a->block = ph_query_share(p, a->n_q, a->n_k, a->tiles * a->heads, a->d, a->dv);
+    a->block = ph_query_share(p, &a->attend, a->n_q, a->n_k, a->tiles * a->heads, a->d, a->dv);
     a->blocks = (a->n_q + a->block - 1) / a->block;
     s->units = a->tiles * a->heads * a->blocks;
     return PH_OK;
@@ -213,7 +216,7 @@ static void unit(ph_native *p, const attention *a, size_t u, const ph_query_bloc
 
 static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
     const attention *a = s->data;
-    ph_query_block   b = ph_query_in(hand->memory, PH_QUERIES_MAX, 0, a->dv);
+    ph_query_block   b = ph_query_in(hand->memory, a->attend.queries, 0, a->dv);
     for (size_t u = begin; u < end; u++) unit(p, a, u, &b);
 }
 

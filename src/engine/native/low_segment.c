@@ -29,7 +29,7 @@ static int can(const ph_graph *g, int node) {
 static ph_rc scratch(const ph_native *p, const ph_step *s, const int64_t *size, size_t *out, ph_err *err) {
     const segmented *a = s->data;
     (void)p, (void)size, (void)err;
-    *out = ph_query_bytes(PH_QUERIES_MAX, 0, a->dv, a->attend.keys);
+    *out = ph_query_bytes(a->attend.queries, 0, a->dv, a->attend.keys);
     return PH_OK;
 }
 
@@ -47,7 +47,7 @@ static ph_rc prepare(ph_native *p, ph_step *s, ph_err *err) {
     const int32_t *segment = ph_native_at(p, a->segments);
     a->n = (size_t)ph_native_dim(p, p->size, a->value, 0);
     PH_TRY(ph_modal_segments(segment, (int64_t)a->n, (int64_t)a->n, "meets rows", err));
-    a->block = ph_query_share(p, a->n, longest_of(segment, a->n), a->heads, a->d, a->dv);
+    a->block = ph_query_share(p, &a->attend, a->n, longest_of(segment, a->n), a->heads, a->d, a->dv);
     a->blocks = (a->n + a->block - 1) / a->block;
     s->units = a->heads * a->blocks;
     return PH_OK;
@@ -86,7 +86,7 @@ static void meet(ph_native *p, const segmented *a, const ph_query_block *b, size
 static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
     const segmented *a = s->data;
     const int32_t   *segment = ph_native_at(p, a->segments);
-    ph_query_block   b = ph_query_in(hand->memory, PH_QUERIES_MAX, 0, a->dv);
+    ph_query_block   b = ph_query_in(hand->memory, a->attend.queries, 0, a->dv);
     for (size_t u = begin; u < end; u++) {
         size_t r = u % a->blocks * a->block, last = r + a->block < a->n ? r + a->block : a->n, n;
         for (; r < last; r += n) {

@@ -225,7 +225,7 @@ ph_spin ph_spin_of(const ph_graph *g, int node);
 size_t ph_native_share(size_t all, size_t most);
 /* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
  * and `keys` floats that a kernel lays keys out in. */
-enum { PH_QUERIES_MAX = 192 };
+enum { PH_QUERIES_MAX = 192, PH_QUERIES_ROUNDED = 384 };
 typedef struct ph_query_block {
     float   *q, *acc, *m, *l, *scores, *keys;
     int32_t *lo, *hi;
@@ -236,13 +236,15 @@ size_t ph_query_bytes(size_t n, size_t d, size_t dv, size_t keys);
 typedef struct ph_query_kernel {
     ph_attend_fn *fn;
     size_t        most, keys; /* keys that a call takes; floats to lay them out in */
+    size_t        queries;    /* of a unit, at most: each lays all keys out anew */
 } ph_query_kernel;
 ph_query_kernel ph_query_attend(const ph_builder *b, size_t d, size_t dv);
 /* All queries of `t` meet n keys from its k and v on, which move. */
 void ph_query_meet(const ph_query_kernel *k, ph_attend *t, const ph_query_block *b, size_t n);
-/* Queries of a unit, where `all` of each of `heads` meet `keys` keys each: as many as PH_ATTEND_MACS allow,
- * in units alike, of which every worker finds some. */
-size_t         ph_query_share(const ph_native *p, size_t all, size_t keys, size_t heads, size_t d, size_t dv);
+/* Queries of a unit, where `all` of each of `heads` meet n keys each: as many as PH_ATTEND_MACS allow (twice
+ * as many if rounded), in units alike, of which every worker finds some. */
+size_t ph_query_share(const ph_native *p, const ph_query_kernel *k, size_t all, size_t n, size_t heads,
+                      size_t d, size_t dv);
 ph_query_block ph_query_in(void *memory, size_t n, size_t d, size_t dv);
 void           ph_query_begin(const ph_query_block *b, size_t n, size_t dv); /* nothing seen yet */
 /* out[0 .. dv) = the answer of query i; zeros when it saw no key. */

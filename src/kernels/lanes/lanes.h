@@ -28,6 +28,7 @@
 #define PH_KERNELS_LANES_LANES_H
 
 #include "base/asan.h"
+#include "base/cpu.h"
 #include "kernels/inline.h"
 
 #include <float.h>

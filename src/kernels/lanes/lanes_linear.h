@@ -20,6 +20,8 @@ enum {
     STREAM = 8,                     /* columns that a single row reads at once */
     GROUP = PH_LINEAR_SCRATCH_ROWS, /* columns that many rows share */
     CHUNK = 768,                    /* of k, at most: 8 columns of it are 24 KiB */
+    CHUNK_WHOLE = 1024,             /* all of k, where that is no more, and the first-level cache has room */
+    L1_ROOMY = 48 << 10,            /* for its 32 KiB and a tile's rows */
     BLOCK_ROWS = 201,               /* whose sums wait in memory: 201 x 8 x W floats */
     BLOCK_FLOATS = 512 * 1024,      /* of x that all columns pass, in or near the second-level cache */
     ROWS_MANY = 24,                 /* rows that are worth a copy of weights that lie badly */
@@ -210,6 +212,11 @@ static size_t even(size_t all, size_t most, size_t grain) {
     return parts ? ((all + parts - 1) / parts + grain - 1) / grain * grain : grain;
 }
 
+/* Of k, what goes together: fewer chunks have fewer sums to wait in memory. */
+static size_t chunk_of(size_t k, size_t grain) {
+    return k <= CHUNK_WHOLE && ph_cpu_l1() >= L1_ROOMY ? k : even(k, CHUNK, grain);
+}
+
 /* Rows of x that go together. */
 static size_t rows_at_once(size_t rows, size_t k) {
     size_t most = BLOCK_FLOATS / (k ? k : 1);
@@ -237,7 +244,7 @@ INLINE void group(packed t, piece p, const uint8_t *w, size_t w_stride, size_t k
                   float *scratch) {
     const float   *x = p.x;
     const uint8_t *behind = n_next ? &w[GROUP * w_stride] : w;
-    const size_t   chunk = even(k, CHUNK, t.elements > W ? t.elements : W);
+    const size_t   chunk = chunk_of(k, t.elements > W ? t.elements : W);
     const size_t   stride = (chunk < k ? chunk : k) + PH_LINEAR_SCRATCH_GAP;
     size_t         i = 0;
     p.next_step = t.bytes * W * FRACTION / t.elements;

@@ -37,6 +37,7 @@ void test_cpu_features(void) {
     if (f & (PH_CPU_AVX512BW | PH_CPU_AVX512VL | PH_CPU_AVX512VNNI | PH_CPU_AVX512BF16))
         CHECK(f & PH_CPU_AVX512F);
     if (f & (PH_CPU_AMX_INT8 | PH_CPU_AMX_BF16)) CHECK(f & PH_CPU_AMX_TILE);
+    CHECK(ph_cpu_l1() >= 4 << 10 && ph_cpu_l1() <= 4 << 20 && ph_cpu_l1() == ph_cpu_l1());
     /* AMX is there only with the permission to use it, and asking again changes nothing. */
     CHECK(!(f & PH_CPU_AMX_TILE) || may_use_tiles());
     CHECK(ph_cpu_features() == f);
