@@ -98,7 +98,7 @@ int check_rope(const ph_kernels *ref, const ph_kernels *opt) {
 int check_rmsnorm_rope(const ph_kernels *ref, const ph_kernels *opt) {
     (void)ref;
     for (unsigned trial = 0; trial < 400; trial++, ck_free_all()) {
-        size_t heads = ck_below(4), half = trial < 140 ? trial / 2 : ck_below(130);
+        size_t heads = ck_below(trial % 4 ? 4 : 40), half = trial < 140 ? trial / 2 : ck_below(150);
         size_t d = 2 * half + ck_below(trial % 3 ? 3 : 70) + (half == 0), n = heads * d;
         int    pairs = (int)(trial & 1);
         float  eps = trial & 2 ? 1e-6f : 1e-3f, more = trial & 4 ? 1.0f : 0.0f;

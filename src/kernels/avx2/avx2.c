@@ -155,6 +155,14 @@ static inline double vd_sum(vd s) {
     _mm256_storeu_pd(t, _mm256_add_pd(s.lo, s.hi));
     return (t[0] + t[2]) + (t[1] + t[3]);
 }
+static inline __m128 rms_of(const vd a[4], double n, double eps) {
+    __m256d sum = _mm256_setr_pd(vd_sum(a[0]), vd_sum(a[1]), vd_sum(a[2]), vd_sum(a[3]));
+    __m256d mean = _mm256_add_pd(_mm256_div_pd(sum, _mm256_set1_pd(n)), _mm256_set1_pd(eps));
+    return _mm256_cvtpd_ps(_mm256_div_pd(_mm256_set1_pd(1), _mm256_sqrt_pd(mean)));
+}
+static inline vf v_rms(const vd a[W], double n, double eps) {
+    return _mm256_set_m128(rms_of(a + 4, n, eps), rms_of(a, n, eps));
+}
 
 static inline vf v_load_f16(const void *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(p));

@@ -155,6 +155,27 @@ static inline double vd_sum(vd s) {
     _mm512_storeu_pd(t, _mm512_add_pd(s.lo, s.hi));
     return ((t[0] + t[4]) + (t[1] + t[5])) + ((t[2] + t[6]) + (t[3] + t[7]));
 }
+/* vd_sum of eight, by the same additions. */
+static inline __m512d vd_sums(const vd a[8]) {
+    const __m512i at = _mm512_setr_epi64(0, 2, 1, 3, 4, 6, 5, 7);
+    __m512d       s[8], t[4], u[2];
+    for (int i = 0; i < 8; i++) s[i] = _mm512_add_pd(a[i].lo, a[i].hi);
+    for (int i = 0; i < 4; i++)
+        t[i] = _mm512_add_pd(_mm512_shuffle_f64x2(s[2 * i], s[2 * i + 1], 0x44),
+                             _mm512_shuffle_f64x2(s[2 * i], s[2 * i + 1], 0xee));
+    for (int i = 0; i < 2; i++)
+        u[i] = _mm512_add_pd(_mm512_unpacklo_pd(t[2 * i], t[2 * i + 1]),
+                             _mm512_unpackhi_pd(t[2 * i], t[2 * i + 1]));
+    return _mm512_permutexvar_pd(
+        at, _mm512_add_pd(_mm512_shuffle_f64x2(u[0], u[1], 0x88), _mm512_shuffle_f64x2(u[0], u[1], 0xdd)));
+}
+static inline __m256 rms_of(const vd a[8], double n, double eps) {
+    __m512d mean = _mm512_add_pd(_mm512_div_pd(vd_sums(a), _mm512_set1_pd(n)), _mm512_set1_pd(eps));
+    return _mm512_cvtpd_ps(_mm512_div_pd(_mm512_set1_pd(1), _mm512_sqrt_pd(mean)));
+}
+static inline vf v_rms(const vd a[W], double n, double eps) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(rms_of(a, n, eps)), rms_of(a + 8, n, eps), 1);
+}
 
 static inline vf v_load_f16(const void *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(p));

@@ -14,6 +14,7 @@
  *   v_atleast(c, a) v_atmost  clamp a; a NaN in a stays
  *   v_maxnum(a, most)         the larger; a NaN in a is ignored
  *   v_round, v_ldexp(a, n)    to nearest even; a 2^n for -151 <= n <= 128, rounded once
+ *   v_rms(a[W], n, eps)       lane i: 1 / sqrt(vd_sum(a[i]) / n + eps), in double
  *   v_sum                     all lanes, in an order fixed for the set
  *   v_sums(a[W])              lane i: v_sum(a[i]), the same bits
  *   v_transpose(a[W])         in place: lane i of a[j] to lane j of a[i]

@@ -6,19 +6,22 @@
 #include "kernels/lanes/lanes_math.h"
 #include "kernels/lanes/lanes_move.h"
 
-INLINE vf rms_factor(const float *x, size_t n, float eps) {
+INLINE vd squares(const float *x, size_t n) {
     size_t i = 0;
     vd     sum = vd_zero();
     for (; i + W <= n; i += W) sum = vd_add_square(sum, v_load(&x[i]));
-    if (i < n) sum = vd_add_square(sum, v_load_n(&x[i], n - i));
-    return v_set1((float)(1.0 / sqrt(vd_sum(sum) / (double)n + (double)eps)));
+    return i < n ? vd_add_square(sum, v_load_n(&x[i], n - i)) : sum;
+}
+
+INLINE float rms_factor(const float *x, size_t n, float eps) {
+    return (float)(1.0 / sqrt(vd_sum(squares(x, n)) / (double)n + (double)eps));
 }
 
 static void rmsnorm(float *restrict y, const float *restrict x, const float *restrict g, size_t rows,
                     size_t n, float eps, float g_add) {
     for (size_t r = 0; r < rows; r++, x += n, y += n) {
         size_t i = 0;
-        vf     by = rms_factor(x, n, eps), more = v_set1(g_add);
+        vf     by = v_set1(rms_factor(x, n, eps)), more = v_set1(g_add);
         for (; i + W <= n; i += W)
             v_store(&y[i], v_mul(v_mul(v_load(&x[i]), by), v_add(v_load(&g[i]), more)));
         if (i < n) {
@@ -30,15 +33,20 @@ static void rmsnorm(float *restrict y, const float *restrict x, const float *res
 
 /* ---- the same of a head, which is then rotated: no normalised number is stored ---- */
 
+/* is_raw: `more` is still to be added to g. */
 typedef struct head {
     const float *x, *g;
     vf           by, more;
+    int          is_raw;
 } head;
+INLINE vf normed_by(const head *h, vf x, vf g) {
+    return v_mul(v_mul(x, h->by), h->is_raw ? v_add(g, h->more) : g);
+}
 INLINE vf normed(const head *h, size_t i) {
-    return v_mul(v_mul(v_load(&h->x[i]), h->by), v_add(v_load(&h->g[i]), h->more));
+    return normed_by(h, v_load(&h->x[i]), v_load(&h->g[i]));
 }
 INLINE vf normed_n(const head *h, size_t i, size_t n) {
-    return v_mul(v_mul(v_load_n(&h->x[i], n), h->by), v_add(v_load_n(&h->g[i], n), h->more));
+    return normed_by(h, v_load_n(&h->x[i], n), v_load_n(&h->g[i], n));
 }
 
 INLINE void norm_halves(float *y, const head *h, const float *c, const float *s, size_t half) {
@@ -75,20 +83,44 @@ INLINE void norm_head(float *y, const head *h, const float *cos, const float *si
     if (i < d) v_store_n(&y[i], normed_n(h, i, d - i), d - i);
 }
 
-/* Factors of some heads first: a root and two quotients take longer than all else of a head, and wait for
- * each other. */
-static void rmsnorm_rope(float *y, const float *x, const float *g, const float *cos, const float *sin,
-                         size_t heads, size_t d, size_t half, int interleaved, float eps, float g_add) {
-    enum { HEADS = 8 };
-    for (size_t k = 0; k < heads; k += HEADS) {
-        size_t some = heads - k < HEADS ? heads - k : HEADS;
-        vf     by[HEADS];
-        for (size_t i = 0; i < some; i++) by[i] = rms_factor(&x[(k + i) * d], d, eps);
+/* Factors of W heads first, whose roots and quotients are vectors: of one head they take longer than all
+ * else, and wait for each other. */
+INLINE void norm_heads(float *y, head h, const float *cos, const float *sin, size_t heads, size_t d,
+                       size_t half, int interleaved, float eps) {
+    const float *x = h.x;
+    for (size_t k = 0; k < heads; k += W) {
+        size_t some = heads - k < W ? heads - k : W;
+        vd     sum[W];
+        float  by[W];
+        for (size_t i = 0; i < some; i++) sum[i] = squares(&x[(k + i) * d], d);
+        for (size_t i = some; i < W; i++) sum[i] = vd_zero();
+        v_store(by, v_rms(sum, (double)d, (double)eps));
         for (size_t i = 0; i < some; i++) {
-            head h = {&x[(k + i) * d], g, by[i], v_set1(g_add)};
+            h.x = &x[(k + i) * d];
+            h.by = v_set1(by[i]);
             norm_head(&y[(k + i) * d], &h, cos, sin, d, half, interleaved);
         }
     }
+}
+
+/* Gains of heads that are not too deep are made ready once. */
+static void rmsnorm_rope(float *y, const float *x, const float *g, const float *cos, const float *sin,
+                         size_t heads, size_t d, size_t half, int interleaved, float eps, float g_add) {
+    enum { READY = 256 };
+    float more[READY + W];
+    head  h = {.x = x, .g = g, .more = v_set1(g_add), .is_raw = 1};
+    if (d > READY) {
+        norm_heads(y, h, cos, sin, heads, d, half, interleaved, eps);
+        return;
+    }
+    for (size_t i = 0; i < d; i += W)
+        v_store(&more[i], v_add(d - i < W ? v_load_n(&g[i], d - i) : v_load(&g[i]), h.more));
+    h.g = more;
+    h.is_raw = 0;
+    if (interleaved)
+        norm_heads(y, h, cos, sin, heads, d, half, 1, eps);
+    else
+        norm_heads(y, h, cos, sin, heads, d, half, 0, eps);
 }
 
 /* x minus a mean that is given in two floats: the first difference is exact where it matters. */

@@ -130,6 +130,14 @@ static inline double vd_sum(vd s) {
     float64x2_t t = vaddq_f64(s.lo, s.hi);
     return vgetq_lane_f64(t, 0) + vgetq_lane_f64(t, 1);
 }
+static inline float64x2_t rms_of(const vd a[2], double n, double eps) {
+    float64x2_t sum = vsetq_lane_f64(vd_sum(a[1]), vdupq_n_f64(vd_sum(a[0])), 1);
+    float64x2_t mean = vaddq_f64(vdivq_f64(sum, vdupq_n_f64(n)), vdupq_n_f64(eps));
+    return vdivq_f64(vdupq_n_f64(1), vsqrtq_f64(mean));
+}
+static inline vf v_rms(const vd a[W], double n, double eps) {
+    return vcvt_high_f32_f64(vcvt_f32_f64(rms_of(a, n, eps)), rms_of(a + 2, n, eps));
+}
 
 static inline vf v_load_f16(const void *p) {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
