@@ -147,6 +147,8 @@ $(BUILD)/ph-check: $(call obj,$(call sources,$(call rooms_to,kernels)) $(CHECK))
 	$(CC) $(SAN) -o $@ $^ -lm -pthread
 $(BUILD)/ph-modal: $(call obj,$(call sources,$(call rooms_to,engine)) bench/modal.c)
 	$(CC) $(SAN) -o $@ $^ $(LDLIBS)
+$(BUILD)/ph-kernel: $(call obj,$(call sources,$(call rooms_to,engine)) bench/kernel.c)
+	$(CC) $(SAN) -o $@ $^ $(LDLIBS)
 bench-modal: $(BUILD)/ph-modal ## multimodal operators against what they stand for, in turns
 	$(BUILD)/ph-modal
 check: $(BUILD)/ph-check ## every kernel of every instruction set against its definition

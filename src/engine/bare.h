@@ -21,7 +21,10 @@ typedef struct ph_bare {
 } ph_bare;
 
 /* Compile g (borrowed) and lay it out for these sizes.  threads: at least 1; features: of ph_kernels_init.
+ * With exact products; _as: as `how` says, of which threads and kernels do not count.
  * On failure *b is zeroed.  Errors: what compiling says; PH_ENOMEM. */
+ph_rc ph_bare_open_as(ph_bare *b, const ph_graph *g, const ph_syms *syms, int threads, unsigned features,
+                      const ph_engine_env *how, ph_err *err);
 ph_rc ph_bare_open(ph_bare *b, const ph_graph *g, const ph_syms *syms, int threads, unsigned features,
                    ph_err *err);
 void  ph_bare_close(ph_bare *b); /* accepts a zeroed one */
