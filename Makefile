@@ -195,7 +195,7 @@ test-system: build ## slow tests of the whole program: tests/system
 	@PINHOLE="$(BUILD)/pinhole" BUILD="$(BUILD)" tools/run_scripts.sh tests/system
 soak: ## kernels, threads and readers over and over, for MINUTES
 	@MAKE="$(MAKE)" BUILD="$(BUILD)" tools/soak.sh $(MINUTES)
-bench: build $(BUILD)/ph-check ## time the kernels, then what stands in bench/
+bench: build $(BUILD)/ph-check $(BUILD)/ph-kernel ## time the kernels, then what stands in bench/
 	$(BUILD)/ph-check --bench
 	@PINHOLE="$(BUILD)/pinhole" tools/run_scripts.sh bench
 mutate: ## break a line at a time and expect a red test (tools/mutations.txt)

@@ -104,7 +104,7 @@ def lacking():
     missing = {}
     for name in ("GGML_INCLUDE", "GGML_LIB"):
         if not os.path.isdir(os.environ.get(name, "")):
-            missing["ggml"] = f"{name} is {'no folder' if name in os.environ else 'not set'}"
+            missing.setdefault("ggml", f"{name} is {'no folder' if name in os.environ else 'not set'}")
     for package in ("numpy", "onnx", "onnxruntime"):
         try:
             __import__(package)
