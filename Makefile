@@ -15,6 +15,7 @@ VERSION := 0.1.0
 SOVER   := 0
 SECONDS_EACH ?= 20
 MINUTES      ?= 30
+GOLDENS      ?= tests/golden/set
 JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 
 # What `make run` asks.
@@ -168,6 +169,12 @@ tsan: ## unit tests of the rooms with threads under ThreadSanitizer
 	TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp $(MAKE) BUILD=$(BUILD)/tsan SAN="$(TSAN)" OPT="-O1 -g" -k $(addprefix unit-,$(filter $(TSAN_ROOMS),$(UNITS)))
 TSAN_ROOMS := base engine flow sched
 
+arm64: ## the whole program for aarch64, with Debian's libraries: $(BUILD)-arm64/build/pinhole
+	@MAKE="$(MAKE)" tools/arm64.sh $(BUILD)
+arm64-verify: arm64 ## the reference cases of GOLDENS on it, by each kernel set of aarch64, run by qemu
+	@for isa in neon neon_dot neon_i8mm; do PINHOLE_ISA=$$isa qemu-aarch64 -L $(BUILD)-arm64/root $(BUILD)-arm64/build/pinhole verify $(GOLDENS) > \
+	    $(BUILD)-arm64/verify.txt 2>&1; status=$$?; echo "$$isa: $$(tail -n 1 $(BUILD)-arm64/verify.txt)"; \
+	    [ $$status = 0 ] || { grep -v '^ok' $(BUILD)-arm64/verify.txt; exit 1; }; done
 arm64-check: ## the kernel checks for aarch64, run by qemu
 	$(MAKE) BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar PKGS= GIF= FFMPEG= SAN=-static OPT="-O2" $(BUILD)/arm64/ph-check
 	qemu-aarch64 $(BUILD)/arm64/ph-check
@@ -253,10 +260,10 @@ uninstall: ## take all of that away again
 	    $(addprefix $(DESTDIR)$(MANDIR)/man3/,$(notdir $(wildcard docs/man/*.3)))
 	rm -rf $(SHARE) $(DESTDIR)$(PREFIX)/lib/pinhole
 
-clean: ## remove $(BUILD)
-	rm -rf $(BUILD)
+clean: ## remove $(BUILD), and what was built beside it for aarch64
+	rm -rf $(BUILD) $(BUILD)-arm64
 
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*/*/src/*' 2>/dev/null)
 .PHONY: FORCE all help build libraries-there objects openvino ort examples run setup setup-test unit unit-programs $(addprefix unit-,$(UNITS)) \
-        check test asan tsan arm64-check fuzz fuzz-lib fuzz-programs flow test-real test-system soak bench mutate \
+        check test asan tsan arm64 arm64-verify arm64-check fuzz fuzz-lib fuzz-programs flow test-real test-system soak bench mutate \
         check-style format format-check install uninstall clean
