@@ -166,7 +166,7 @@ step style-adr tools/doc_adr.sh --check
 step style-mutations tools/mutate.sh --check
 step style-format tools/format.sh --check
 
-step build mk BUILD="$BUILD" CC="$CC" WERROR=-Werror build unit-programs
+step build mk BUILD="$BUILD" CC="$CC" WERROR=-Werror build unit-programs "$BUILD/ph-kernel"
 step build-clang mk BUILD="$BUILD/clang" CC="$CLANG" OPT=-O0 WERROR=-Werror objects
 
 if [ -e tests/check/main.c ]; then beside check mk BUILD="$BUILD" CC="$CC" WERROR=-Werror check; fi
