@@ -38,8 +38,9 @@ static int as_rows, as_rounded;
 enum { NUMBERS = 1, WEIGHTS = 2 };
 /* Keys of a call; attend_rounded takes any number. */
 static int32_t a_call = PH_ATTEND_KEYS;
-static int     by_channel(ph_dtype t) {
-        return t != PH_Q8_0 && !as_rows;
+
+static int by_channel(ph_dtype t) {
+    return t != PH_Q8_0 && !as_rows;
 }
 
 /* Floats, rounded to the stored type and stored there. */
