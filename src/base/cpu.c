@@ -207,7 +207,6 @@ int ph_cpu_quota(const char *root) {
     return n;
 }
 
-/* Processors of the affinity mask; a machine may have more than a cpu_set_t holds. */
 /* Asked once: the answer may cost a virtual machine as much as a small product. */
 size_t ph_cpu_l1(void) {
     static atomic_size_t known;
@@ -222,6 +221,7 @@ size_t ph_cpu_l1(void) {
     return bytes;
 }
 
+/* Processors of the affinity mask; a machine may have more than a cpu_set_t holds. */
 static int affinity(void) {
     for (int most = 1024; most <= 1 << 16; most *= 4) {
         cpu_set_t *set = CPU_ALLOC(most);

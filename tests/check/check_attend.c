@@ -38,8 +38,9 @@ static int as_rows, as_rounded;
 enum { NUMBERS = 1, WEIGHTS = 2 };
 /* Keys of a call; attend_rounded takes any number. */
 static int32_t a_call = PH_ATTEND_KEYS;
-static int     by_channel(ph_dtype t) {
-        return t != PH_Q8_0 && !as_rows;
+
+static int by_channel(ph_dtype t) {
+    return t != PH_Q8_0 && !as_rows;
 }
 
 /* Floats, rounded to the stored type and stored there. */
@@ -224,6 +225,24 @@ static int far_key(ph_dtype t, attend_fn *opt) {
     return acc == 0 && l == 1 && m == 0 ? 1 : ck_fail("a weight below FLT_MIN, of", 2);
 }
 
+/* The largest of scores that are far from 0 weighs 1, and those far below it nothing. */
+static int large_scores(ph_dtype t, attend_fn *opt) {
+    problem p = any_problem(t, 0);
+    float   q = 1, acc = 0, m = 0, l = 0;
+    int32_t lo = 0, hi = KEYS;
+    p.q = &q, p.lo = &lo, p.hi = &hi;
+    p.n_q = p.d = p.dv = p.q_stride = p.k_stride = p.v_stride = 1, p.scale = 0x1p30f, p.softcap = 0;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        float top = sign < 0 ? -1.0f : 3.0f;
+        for (size_t j = 0; j < KEYS; j++) p.k[j] = j == 70 ? top : (float)sign - 1, p.v[j] = (float)(j + 1);
+        store_both(t, &p, KEYS, KEYS);
+        run(t, opt, &p, 0, 1, &acc, &m, &l);
+        if (acc != 71 || l != 1 || m != top * 0x1p30f)
+            return ck_fail("the largest of scores far from 0, at", 70);
+    }
+    return 1;
+}
+
 /* Block types: a block's scale that is NaN must show, in the scores and in the values. */
 static int shows_nan(ph_dtype t, attend_fn *opt) {
     for (int in_values = 0; in_values < 2; in_values++) {
@@ -244,7 +263,8 @@ static int shows_nan(ph_dtype t, attend_fn *opt) {
 static int check(ph_dtype t, attend_fn *opt) {
     for (unsigned trial = 0; trial < 150; trial++, ck_free_all())
         if (!one_trial(t, opt, trial)) return 0;
-    return ph_dtype_block(t) > 1 ? shows_nan(t, opt) : masked(t, opt) && far_key(t, opt);
+    return ph_dtype_block(t) > 1 ? shows_nan(t, opt)
+                                 : masked(t, opt) && far_key(t, opt) && large_scores(t, opt);
 }
 
 static ck_work bench(ph_dtype t, attend_fn *fn, int many) {

@@ -1,8 +1,8 @@
 /* low_attention.c - Attention of a vision tower: every query of a tile meets every key of it.
  *
  * Q, K, V are [I, N, heads * d].  A unit is one tile, one head and a block of
- * queries; it walks the keys in blocks of 64, in order, so the answer of a query
- * does not depend on the unit that it is in.  Of a mask (bool, the same for all
+ * queries; it walks the keys in order, in blocks that d and dv alone decide (64; kernels.h), so
+ * the answer of a query does not depend on the unit that it is in.  Of a mask (bool, the same for all
  * heads) each query takes the runs of keys that it sees, one after the other.  Other
  * masks, caches, causal order and heads as a dimension of their own are left to the
  * operator's eval.

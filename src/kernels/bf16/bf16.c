@@ -131,12 +131,12 @@ INLINE void score_strip(const block *b, const ph_attend *a, size_t queries, floa
     for (; j < b->n; j += W) score_tile(b, a, queries, 1, s, q, j);
 }
 
-/* e^(x - base) by 2^n 2^r, |r| <= 1/2, to 18 bits, of which bfloat16 keeps 8; 0 where it would be subnormal.
- */
+/* e^(x - base) by 2^n 2^r, |r| <= 1/2, to 16 bits, of which bfloat16 keeps 8; 0 where it would be subnormal.
+ * The difference comes first: rounded products of scores far from 0 are further apart than these. */
 INLINE vf near_exp(vf x, float base) {
     static const float c[] = {1.0f, 0x1.62e12cp-1f, 0x1.ec0372p-3f, 0x1.c9fc80p-5f, 0x1.3a04c2p-7f};
     const float        log2_e = 0x1.715476p+0f;
-    vf                 t = v_fma(x, v_set1(log2_e), v_set1(-base * log2_e)), n = v_round(t);
+    vf                 t = v_mul(v_sub(x, v_set1(base)), v_set1(log2_e)), n = v_round(t);
     __mmask16          is_seen = _mm512_cmp_ps_mask(t, v_set1(-126), _CMP_NLT_UQ); /* or no number */
     return _mm512_maskz_scalef_ps(is_seen, horner(c, 5, v_sub(t, n)), n);
 }

@@ -73,16 +73,17 @@ INLINE float largest_seen(const ph_attend *a, size_t i, float *s, size_t from, s
 
 /* n scores become weights e^(s - base), in place; returns their sum, lane by lane. */
 typedef vf weights_fn(float *s, float base, size_t n);
-INLINE vf  weights_of(float *s, float base, size_t n) {
-     vf sum = v_zero();
-     for (size_t j = 0; j < n; j += W) {
-         vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
-         p = v_pick(v_less(p, v_set1(FLT_MIN)), v_zero(),
-                    p); /* subnormals stop the pipeline, and weigh nothing */
-         sum = v_add(sum, p);
-         v_store(&s[j], p);
+
+INLINE vf weights_of(float *s, float base, size_t n) {
+    vf sum = v_zero();
+    for (size_t j = 0; j < n; j += W) {
+        vf p = v_exp(v_sub(v_load(&s[j]), v_set1(base)));
+        p = v_pick(v_less(p, v_set1(FLT_MIN)), v_zero(),
+                   p); /* subnormals stop the pipeline, and weigh nothing */
+        sum = v_add(sum, p);
+        v_store(&s[j], p);
     }
-     return sum;
+    return sum;
 }
 
 /* All masked so far: any finite reference gives weights of zero (and lets a NaN through). */
