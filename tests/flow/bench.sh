@@ -85,27 +85,6 @@ if command -v jq > /dev/null; then
     [ -n "${PINHOLE_ASAN:-}" ] || holds "the wide border is held once" jq -e '.border[0] | .held <= 0.64 and .copied_held - .shared_held > 0.9 * .bytes' border.json
 fi
 expect 2 'leave one out' "--border --compare" --border --compare now.json
-# Single products, and the script that sets them beside peers.
-kernel=$(dirname "$pinhole")/ph-kernel
-if [ -x "$kernel" ]; then
-    tiny_one=(--rows 3 --cols 40 -k 64 --copies 2 -t 2 --rounds 2)
-    command=("$kernel")
-    expect 0 '^\{"ms": \[[0-9.]+, [0-9.]+\], "operations": 30720, "weight_bytes": 2880,' "a product of blocks" linear "${tiny_one[@]}"
-    expect 0 '"weight_bytes": 20480,' "of floats, normalised" linear "${tiny_one[@]}" --type f32 --norm
-    expect 0 '"operations": 30720' "the norm apart" linear "${tiny_one[@]}" --type q8_0 --rows8 --norm --unfused
-    expect 0 '"fused_ns": [0-9.]+, "apart_ns": [0-9.]+, "ratio": [0-9.]+' "heads" headnorm -d 64 --heads 3 --rows 2 --pairs --rounds 1
-    expect 2 'linear or headnorm' "no word" nothing
-    expect 2 'linear or headnorm' "no such option" linear --nix 3
-    expect 2 'no such type' "no such type" linear --type q9
-    expect 2 'whole blocks' "half a block" linear -k 40
-    expect 2 'a number from 1' "no number" linear --rows x
-    expect 2 'too many' "too many rounds" linear --rounds 1000
-    if command -v python3 > /dev/null; then
-        env -u GGML_INCLUDE PH_KERNEL="$kernel" PINHOLE="$pinhole" python3 "$root/bench/kernels.py" --only 'step, SmolLM2' > kernels.txt 2> err
-        holds "kernels.py without a peer" [ $? = 77 ]
-        holds "and it says which" grep -q 'GGML_INCLUDE is not set' kernels.txt
-    fi
-fi
 # Double against serial, as a script.
 if command -v python3 > /dev/null && [ -z "${PINHOLE_ASAN:-}" ]; then
     PINHOLE=$pinhole python3 "$root/bench/pipeline.py" --shape built-in --images 3 --rounds 1 -n 3 --json > pipeline.json 2> err

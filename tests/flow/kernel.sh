@@ -30,7 +30,7 @@ expect 2 '0: a number from 1 to 1024' "no rounds" --rounds 0
 expect 2 'x: a number from 1 to 1024' "threads of no number" -t x
 PH_KERNEL=nosuch expect 1 'nosuch is not there: make build/ph-kernel' "no program"
 unset GGML_INCLUDE GGML_LIB
-expect 77 'GGML_LIB is not set' "nothing to measure with" --only step
+expect 77 'GGML_INCLUDE is not set' "nothing to measure with" --only step
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
