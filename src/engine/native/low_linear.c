@@ -639,24 +639,12 @@ static size_t spread(size_t piece, size_t units, size_t hands) {
     return range * (units / hands) + at_most(range, more) + piece / hands;
 }
 
-/* Of more blocks each worker has its own, every n-th: so rows are made ready once, and the columns that it
- * reads are in the cache that all share for the others, who are about there too.  Whoever is done with its
- * own helps the next.  A claimed piece is some unit: as many are claimed as there are, so one is left. */
-static size_t dealt(ph_native *p, const fused *f, size_t units, const ph_hand *hand) {
-    size_t each = f->col_blocks, blocks = units / each, lanes = at_most((size_t)p->n_hands, blocks);
-    for (size_t lane = (size_t)(hand - p->hand) % lanes;; lane = (lane + 1) % lanes) {
-        size_t own = (blocks - lane + lanes - 1) / lanes * each;
-        size_t n = atomic_fetch_add_explicit(&p->hand[lane].taken, 1, memory_order_relaxed);
-        if (n < own) return (lane + n / each * lanes) * each + n % each;
-    }
-}
-
 static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_hand *hand) {
     const fused *f = s->data;
     desk         d = desk_of(f, hand);
     for (size_t i = begin; i < end; i++) {
-        size_t u =
-            s->units == f->col_blocks ? spread(i, s->units, (size_t)p->n_hands) : dealt(p, f, s->units, hand);
+        size_t      u = s->units == f->col_blocks ? spread(i, s->units, (size_t)p->n_hands)
+                                                  : ph_native_dealt(p, hand, s->units, f->col_blocks);
         size_t      block = u / f->col_blocks, r0 = block * f->row_block;
         size_t      rows = at_most(f->row_block, f->rows - r0);
         const part *t = part_at(f, u % f->col_blocks);

@@ -138,7 +138,8 @@ static void work(ph_native *p, const ph_step *s, size_t begin, size_t end, ph_ha
     float       *pixels = (float *)(void *)hand->memory;
     float       *linear_scratch = pixels + (row_block_of(f) * f->k + 15) / 16 * 16;
     float       *temp = linear_scratch + PH_LINEAR_SCRATCH(f->k);
-    for (size_t u = begin; u < end; u++) {
+    for (size_t i = begin; i < end; i++) {
+        size_t u = ph_native_dealt(p, hand, s->units, f->col_blocks);
         size_t block = u / f->col_blocks, c = u % f->col_blocks * f->col_block, r0 = block * f->row_block;
         size_t rows = at_most(f->row_block, f->rows - r0);
         if (hand->held != block)

@@ -109,3 +109,13 @@ size_t ph_native_share(size_t all, size_t most) {
     size_t even = (all + units - 1) / units, whole = (even + TILE - 1) / TILE * TILE;
     return whole <= most ? whole : even;
 }
+
+/* A claimed piece is some unit: as many are claimed as there are, so one is left. */
+size_t ph_native_dealt(ph_native *p, const ph_hand *hand, size_t units, size_t each) {
+    size_t blocks = units / each, lanes = (size_t)p->n_hands < blocks ? (size_t)p->n_hands : blocks;
+    for (size_t lane = (size_t)(hand - p->hand) % lanes;; lane = (lane + 1) % lanes) {
+        size_t own = (blocks - lane + lanes - 1) / lanes * each;
+        size_t n = atomic_fetch_add_explicit(&p->hand[lane].taken, 1, memory_order_relaxed);
+        if (n < own) return (lane + n / each * lanes) * each + n % each;
+    }
+}

@@ -223,6 +223,11 @@ ph_spin ph_spin_of(const ph_graph *g, int node);
 /* `all` rows or queries in as few units as `most` a unit allow: what one has at most, that they are alike, in
  * whole tiles of kernels where that is not more than `most`. */
 size_t ph_native_share(size_t all, size_t most);
+/* The unit that a claimed piece of `units` is, of blocks of rows of `each` units that follow one another.
+ * Each worker has its own blocks, every n-th: so rows are made ready once, and the columns that it reads are
+ * in the cache that all share for the others, who are about there too.  Whoever is done with its own helps
+ * the next. */
+size_t ph_native_dealt(ph_native *p, const ph_hand *hand, size_t units, size_t each);
 /* The private memory of an attention unit: up to n queries of d, answers of dv (online softmax, kernels.h),
  * and `keys` floats that a kernel lays keys out in. */
 enum { PH_QUERIES_MAX = 192, PH_QUERIES_ROUNDED = 384 };

@@ -48,7 +48,7 @@ typedef struct block {
     uint32_t *keys, *values, *queries;
     float    *scores;         /* [SOME][KEYS] */
     size_t pairs, width, row; /* of channels; of a row of values; of a query: the last two in whole vectors */
-    size_t n, most;
+    size_t n, most;           /* keys; at most, which is also from channel to channel */
 } block;
 
 static block block_in(const ph_attend *a) {

@@ -24,33 +24,19 @@
  * halves. */
 enum { ROWS = 3, ROWS_MAX = 6, ROWS_HALVED = 4, VECTORS = 2, FEW = 4 };
 
-/* Eight vectors of two times eight partial sums to sixteen sums, in order of columns. */
-INLINE __m512i sum_columns(const __m512i v[8]) {
-    __m512i t[4], u[2];
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        t[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
-                                _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
-    UNROLL
-    for (int i = 0; i < 2; i++)
-        u[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]),
-                                _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
-    return _mm512_add_epi32(_mm512_shuffle_i64x2(u[0], u[1], 0x88), _mm512_shuffle_i64x2(u[0], u[1], 0xdd));
+/* Eight vectors of two times eight partial sums to sixteen sums, in order of columns, for the first 16
+ * elements (even 128-bit lanes) and the last apart. */
+INLINE void sum_halves(const __m512i v[8], __m512i out[2]) {
+    __m512i a = sum_lanes(v), b = sum_lanes(v + 4);
+    out[0] = _mm512_shuffle_i64x2(a, b, 0x88);
+    out[1] = _mm512_shuffle_i64x2(a, b, 0xdd);
 }
 
-/* The same for the first 16 elements (even 128-bit lanes) and the last apart. */
-INLINE void sum_halves(const __m512i v[8], __m512i out[2]) {
-    __m512i t[4], u[2];
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        t[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
-                                _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
-    UNROLL
-    for (int i = 0; i < 2; i++)
-        u[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]),
-                                _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
-    out[0] = _mm512_shuffle_i64x2(u[0], u[1], 0x88);
-    out[1] = _mm512_shuffle_i64x2(u[0], u[1], 0xdd);
+/* The same for all of them. */
+INLINE __m512i sum_columns(const __m512i v[8]) {
+    __m512i half[2];
+    sum_halves(v, half);
+    return _mm512_add_epi32(half[0], half[1]);
 }
 
 INLINE __m512 absorb(const form *f, __m512 y, const scales *s, int half, __m512i sum, float d,

@@ -101,11 +101,21 @@ INLINE void transpose_words(const __m512i v[4], __m512i out[4]) {
     out[2] = _mm512_unpacklo_epi64(c, d), out[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-/* Of each lane of 128 bits of four vectors its sum: lane l has those of v[0] .. v[3]. */
+/* Of each lane of 128 bits of four vectors its four numbers, brought to one by `both` (a constant): lane l
+ * has those of v[0] .. v[3]. */
+typedef __m512i both_fn(__m512i a, __m512i b);
+INLINE __m512i  fold_lanes(both_fn *both, const __m512i v[4]) {
+     __m512i a = both(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+     __m512i b = both(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+     return both(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+INLINE __m512i sum_of(__m512i a, __m512i b) {
+    return _mm512_add_epi32(a, b);
+}
+
 INLINE __m512i sum_lanes(const __m512i v[4]) {
-    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    return fold_lanes(sum_of, v);
 }
 
 /* Four vectors of four lanes of 128 bits, transposed. */

@@ -54,25 +54,22 @@ INLINE void block_of(const ph_qrows *out, int planes, size_t b, const float *v, 
 
 enum { TOGETHER = 8 };
 
+INLINE __m512i larger_of(__m512i a, __m512i b) {
+    return _mm512_max_epu32(a, b);
+}
+
 /* The largest size in each of eight blocks, as bits, in the lower half. */
 INLINE __m512i most_of_eight(const __m512 v[2 * TOGETHER]) {
     const __m512i size = _mm512_set1_epi32(0x7fffffff);
-    __m512i       m[TOGETHER], t[4], u[2];
+    __m512i       m[TOGETHER];
     UNROLL
     for (int i = 0; i < TOGETHER; i++)
-        m[i] = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(v[2 * i]), size),
-                                _mm512_and_si512(_mm512_castps_si512(v[2 * i + 1]), size));
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        t[i] = _mm512_max_epu32(_mm512_unpacklo_epi32(m[2 * i], m[2 * i + 1]),
-                                _mm512_unpackhi_epi32(m[2 * i], m[2 * i + 1]));
-    UNROLL
-    for (int i = 0; i < 2; i++)
-        u[i] = _mm512_max_epu32(_mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]),
-                                _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
-    t[0] = _mm512_max_epu32(_mm512_shuffle_i64x2(u[0], u[1], 0x88), _mm512_shuffle_i64x2(u[0], u[1], 0xdd));
-    t[0] = _mm512_max_epu32(t[0], _mm512_shuffle_i64x2(t[0], t[0], 0xb1));
-    return _mm512_shuffle_i64x2(t[0], t[0], 0x08);
+        m[i] = larger_of(_mm512_and_si512(_mm512_castps_si512(v[2 * i]), size),
+                         _mm512_and_si512(_mm512_castps_si512(v[2 * i + 1]), size));
+    __m512i a = fold_lanes(larger_of, m), b = fold_lanes(larger_of, m + 4);
+    __m512i four = larger_of(_mm512_shuffle_i64x2(a, b, 0x88), _mm512_shuffle_i64x2(a, b, 0xdd));
+    four = larger_of(four, _mm512_shuffle_i64x2(four, four, 0xb1));
+    return _mm512_shuffle_i64x2(four, four, 0x08);
 }
 
 /* Four vectors of small numbers as 64 bytes, in their order. */
