@@ -101,16 +101,17 @@ class Ort:
 
 
 def lacking():
+    """By peer, all that it lacks."""
     missing = {}
     for name in ("GGML_INCLUDE", "GGML_LIB"):
         if not os.path.isdir(os.environ.get(name, "")):
-            missing.setdefault("ggml", f"{name} is {'no folder' if name in os.environ else 'not set'}")
+            missing.setdefault("ggml", []).append(f"{name} is {'no folder' if name in os.environ else 'not set'}")
     for package in ("numpy", "onnx", "onnxruntime"):
         try:
             __import__(package)
         except ImportError:
-            missing["ort"] = f"this Python has no {package}"
-    return missing
+            missing.setdefault("ort", []).append(f"this Python has no {package}")
+    return {peer: "; ".join(lines) for peer, lines in missing.items()}
 
 
 def products(a, missing, rows):
@@ -139,7 +140,7 @@ def fusions():
     for d, pairs in ((128, []), (64, []), (128, ["--pairs"]), (64, ["--pairs"])):
         f = json.loads(run([KERNEL, "headnorm", "-d", str(d)] + pairs).stdout)
         print(f"norm + rotation of heads of {d}{' in pairs' if pairs else ''}: {f['fused_ns']:.3f} ns a number, apart "
-              f"{f['apart_ns']:.3f}: {f['ratio']:.2f}")
+              f"{f['apart_ns']:.3f}: {f['ratio']:.2f}", flush=True)
     if not shutil.which("valgrind"):
         print("bytes of LayerNorm + Linear: valgrind is not there")
         return

@@ -58,9 +58,9 @@ def main():
     if a.json:
         print(json.dumps({"machine": machine(), "model": a.model, "threads": a.threads, "rounds": a.rounds, "neighbour": rows}))
         return
-    print(f"{'program':14}{'alone':>12}{'beside':>12}{'share':>8}")
+    print(f"{'program':14}{'alone':>15}{'beside':>15}{'share':>8}")
     for r in rows:
-        print(f"{r['program']:14}{r['alone']:6.1f} tok/s{r['beside']:6.1f} tok/s{r['share']:8.2f}")
+        print(f"{r['program']:14}{r['alone']:9.1f} tok/s{r['beside']:9.1f} tok/s{r['share']:8.2f}")
 
 
 main()
